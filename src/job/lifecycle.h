@@ -1,0 +1,136 @@
+// The life of a job as a state machine (contract §4). Pure: events and the time go in, actions
+// come out; the caller persists Save() before it carries the actions out.
+//
+//   QUEUED ──Admitted──▶ PENDING ──all replicas started──▶ RUNNING
+//      │                  │  ▲                                │
+//      │                  │  └── restart: stop all, start all ─┤
+//      └── Cancel ────────┴───────── Cancel ─▶ CANCELLING ◀───┤
+//                                                             ▼
+//      ending: outcome decided, replicas are being stopped; then SUCCEEDED | FAILED | CANCELLED
+//
+// Invariants (sim/ checks them under every order of events):
+//  1. A terminal state is final: later events change nothing and cause no action.
+//  2. SUCCEEDED if and only if an attempt of the primary ended by itself with status 0 before any
+//     other outcome was decided.
+//  3. No replica has an attempt that is not ended once the job is terminal.
+//  4. A replica's attempt starts only after its previous one ended.
+//  5. Every event about an attempt that is not current is ignored.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "job/plan.h"
+#include "job/types.h"
+
+namespace muster::job {
+
+enum class ExitKind {
+  kExited,        // by itself, or by a signal that Muster did not send
+  kOutOfMemory,
+  kNeverStarted,
+  kStopped,       // Muster stopped it
+  kAgentLost,     // its agent died without a report: counted as a failure of the replica
+};
+
+// "EXITED", "OUT_OF_MEMORY", …
+std::string_view ExitKindName(ExitKind kind);
+
+struct ExitCause {
+  ExitKind kind = ExitKind::kExited;
+  int status = 0;      // 0..255; a signal n is 128 + n
+  std::string detail;  // last lines of a traceback, or why it never started
+};
+
+// What goes in.
+namespace event {
+struct Admitted {};  // the engine holds a place for every replica
+struct ReplicaStarted { ReplicaId replica; int attempt = 0; };
+struct ReplicaExited { ReplicaId replica; int attempt = 0; ExitCause cause; };
+struct HostLost { ReplicaId replica; int attempt = 0; std::string host; };  // with all that ran there
+struct CancelRequested {};
+struct CannotRun { Error error; };  // found before anything started: e.g. an unmapped image
+struct Tick {};                     // NextDeadline() has come
+}  // namespace event
+using Event = std::variant<event::Admitted, event::ReplicaStarted, event::ReplicaExited,
+                           event::HostLost, event::CancelRequested, event::CannotRun, event::Tick>;
+
+// What comes out, to be carried out in order.
+namespace action {
+struct StartReplica { ReplicaId replica; int attempt = 0; };
+struct StopReplica { ReplicaId replica; int attempt = 0; };  // SIGTERM, grace, SIGKILL
+struct ReleaseGang {};                                      // all is ended: free the places
+}  // namespace action
+using Action = std::variant<action::StartReplica, action::StopReplica, action::ReleaseGang>;
+
+// A line for the job's log, task "service".
+struct ServiceLine {
+  bool is_error = false;
+  std::string text;
+};
+
+struct Reaction {
+  std::vector<Action> actions;
+  std::vector<ServiceLine> lines;
+};
+
+enum class AttemptState { kStarting, kRunning, kStopping, kEnded };
+
+struct AttemptStatus {
+  int attempt = -1;  // -1: never started
+  AttemptState state = AttemptState::kEnded;
+  int host_losses = 0;  // restarts of this replica so far, at most 5
+};
+
+class Lifecycle {
+ public:
+  // A new job, QUEUED.
+  Lifecycle(const JobPlan& plan, Time created);
+
+  // From Save(). INTERNAL if the text is not one of this version's.
+  static Result<Lifecycle> Restore(std::string_view saved);
+  std::string Save() const;  // JSON
+
+  Reaction Handle(const Event& event, Time now);
+
+  JobState state() const { return state_; }
+  // Set with FAILED and CANCELLED only.
+  const std::optional<Error>& error() const { return error_; }
+  std::optional<Time> start_time() const { return start_time_; }  // when first RUNNING
+  std::optional<Time> end_time() const { return end_time_; }      // when terminal
+  // When Tick wants to be called, if at all: timeout, or the end of the wait for resources.
+  std::optional<Time> NextDeadline() const;
+  const std::map<ReplicaId, AttemptStatus>& replicas() const { return replicas_; }
+  // The outcome is decided and replicas are being stopped.
+  bool ending() const { return outcome_.has_value() && !IsTerminal(state_); }
+
+ private:
+  Lifecycle() = default;
+
+  struct Outcome {
+    JobState state = JobState::kFailed;
+    std::optional<Error> error;
+  };
+
+  JobState state_ = JobState::kQueued;
+  std::optional<Outcome> outcome_;
+  std::optional<Error> error_;
+  SchedulingRules rules_;
+  Time created_{};
+  std::optional<Time> start_time_;
+  std::optional<Time> end_time_;
+  std::map<ReplicaId, AttemptStatus> replicas_;
+  bool restarting_ = false;  // all replicas are being stopped to be started again
+  int job_restarts_ = 0;     // at most 3
+};
+
+// The error texts of contract §4: "The replica workerpool1-1 exited with a non-zero status of 1.
+// Termination reason: Error. \n<detail>".
+std::string ExitMessage(ReplicaId replica, const ExitCause& cause);
+
+}  // namespace muster::job
