@@ -19,8 +19,7 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc));
+    made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc);
     made->flush_on(spdlog::level::debug);
     return made;
   }();
