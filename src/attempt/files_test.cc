@@ -63,7 +63,9 @@ TEST_F(FilesTest, DamagedFilesAreDataLoss) {
 
 TEST_F(FilesTest, ReportWithAndWithoutReserve) {
   for (const bool reserve : {true, false}) {
-    if (reserve) ASSERT_TRUE(files_.ReserveReport());
+    if (reserve) {
+      ASSERT_TRUE(files_.ReserveReport());
+    }
     EXPECT_EQ(files_.ReadReport().error().code, Code::kNotFound);
     ASSERT_TRUE(files_.WriteReport(SomeReport()));
     const auto report = files_.ReadReport();

@@ -24,10 +24,10 @@ Result<Endpoint> ReadEndpointFile(const std::string& path);
 
 struct Request {
   std::string method = "GET";
-  std::string target;  // path and query, percent-encoded
-  std::string body;    // sent as application/json if not empty
-  std::string headers_accept;
-  std::string last_event_id;  // for streams
+  std::string target = {};          // path and query, percent-encoded
+  std::string body = {};            // sent as application/json if not empty
+  std::string headers_accept = {};  // empty: application/json, or text/event-stream of a stream
+  std::string last_event_id = {};   // for streams
 };
 
 struct Response {
@@ -35,7 +35,9 @@ struct Response {
   std::string body;
 };
 
-// One connection, kept open between calls and made anew when it was closed. Not thread-safe.
+// One connection, kept open between calls. Where the server closed it meanwhile, it is made anew; a
+// request that may have reached the server is sent again only if it is a GET. Answers are at most
+// 64 MB. Not thread-safe.
 class Client {
  public:
   explicit Client(Endpoint endpoint);
@@ -45,9 +47,11 @@ class Client {
   Result<Response> Call(const Request& request, std::chrono::milliseconds timeout);
 
   // Server-sent events, until the stream ends, `on_event` returns false, or nothing (not even a
-  // comment) comes for `silence`. A non-200 answer comes back as Response.
+  // comment) comes for `silence`: DEADLINE_EXCEEDED. UNAVAILABLE if the connection breaks: go on
+  // with last_event_id. A non-200 answer comes back as Response. `on_event` must not use the
+  // client.
   struct ServerEvent {
-    std::string id;
+    std::string id;  // the last one that came, also if this event has none
     std::string event;
     std::string data;
   };
