@@ -1,0 +1,75 @@
+# Muster's one command surface. Everything that is made lies in build/.
+#   make demo    a distributed training job on this machine, from nothing
+#   make test    all tests, from nothing
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+.PHONY: build demo test unit e2e bench format check tidy sanitize fuzz clean deps help venv
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+
+help:
+	@sed -n 's/^#   //p' Makefile; echo "build bench format check tidy sanitize fuzz clean"
+
+deps:
+	@tools/install_deps.sh build
+
+build: deps
+	@[ -f build/build.ninja ] || cmake --preset release
+	@cmake --build build -j $(JOBS)
+
+venv:
+	@tools/venv.sh train
+
+# The main job: chief and two workers train a classifier on real images.
+demo: build venv
+	@$(PYTHON) tools/demo.py
+
+test: build
+	@tools/install_deps.sh test lint
+	@$(MAKE) --no-print-directory check unit e2e
+
+unit:
+	@cd build && ctest --output-on-failure -j $(JOBS)
+
+e2e: venv
+	@tools/venv.sh clients
+	@build/venv-clients/bin/python -m pytest tests/e2e
+
+# Format, the graph of modules, the scripts' syntax.
+check:
+	@tools/check_format.sh
+	@$(PYTHON) tools/check_includes.py
+
+format:
+	@tools/install_deps.sh lint
+	@git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
+
+tidy:
+	@tools/install_deps.sh build lint
+	@[ -f build/clang/build.ninja ] || cmake --preset clang
+	@cmake --build build/clang -j $(JOBS)
+	@tools/tidy.sh build/clang
+
+sanitize:
+	@tools/install_deps.sh build
+	@for preset in asan tsan; do \
+	  [ -f build/$$preset/build.ninja ] || cmake --preset $$preset || exit 1; \
+	  cmake --build build/$$preset -j $(JOBS) || exit 1; \
+	  (cd build/$$preset && $$(cat $(CURDIR)/tools/$$preset.env | xargs echo env) ctest --output-on-failure -j $(JOBS)) || exit 1; \
+	done
+
+# SECONDS=600 for a longer run of each target.
+SECONDS ?= 30
+fuzz:
+	@tools/install_deps.sh build lint
+	@[ -f build/fuzz/build.ninja ] || cmake --preset fuzz
+	@cmake --build build/fuzz -j $(JOBS)
+	@tools/fuzz.sh build/fuzz $(SECONDS)
+
+bench: build venv
+	@tools/venv.sh clients
+	@build/venv-clients/bin/python bench/control_plane.py
+
+clean:
+	@rm -rf build
