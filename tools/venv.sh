@@ -14,8 +14,8 @@ build=$root/build
 python=${PYTHON:-python3}
 
 case "${1:-}" in
-  demo | test) venv=$build/venv ;;
-  ray) venv=$build/venv-ray ;;
+  demo | test) venv=$build/venv constraints=constraints.txt ;;
+  ray) venv=$build/venv-ray constraints=constraints-ray.txt ;;
   *) echo "usage: tools/venv.sh demo|test|ray" >&2; exit 2 ;;
 esac
 
@@ -41,7 +41,7 @@ install() {
   shift 2
   make_venv
   stamp=$venv/.requirements-$name
-  for file in "$@" constraints.txt; do cat "$tools/$file"; done >"$venv/.wanted"
+  for file in "$@" "$constraints"; do cat "$tools/$file"; done >"$venv/.wanted"
   if cmp -s "$venv/.wanted" "$stamp"; then return; fi
   echo "Installing $what into $venv"
   begin=$(date +%s)
@@ -53,9 +53,11 @@ install() {
     # The names as they come; everything else goes to the log.
     {
       "$venv/bin/python" -m pip install --disable-pip-version-check --no-input $options \
-        --constraint "$tools/constraints.txt" --requirement "$tools/$file" 2>&1
+        --constraint "$tools/$constraints" --requirement "$tools/$file" 2>&1
       echo $? >"$status"
-    } | tee -a "$log" | awk '/^Collecting |^Installing collected/ { print "  " $1, $2; fflush() }'
+    } | tee -a "$log" | awk '
+      /^Collecting / { print "  " $2; fflush() }
+      /^Installing collected/ { print "  unpacking " NF - 3 " packages"; fflush() }'
     if [ "$(cat "$status")" -ne 0 ]; then
       tail -n 20 "$log" >&2
       echo "tools/venv.sh: pip failed; all it said is in $log" >&2
