@@ -1,4 +1,7 @@
 // gs:// names on directories: gs://bucket/a/b is <root of bucket>/a/b.
+//
+// Where directories cannot tell object names apart, neither does Muster: runs of slashes count as
+// one. Nothing is decoded: "%20", "#", "?" and ":" are characters like any other.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +16,16 @@ namespace muster::bucket {
 struct GsUri {
   std::string bucket;
   std::string object;  // without a leading slash; may be empty or end with one
+
+  bool operator==(const GsUri&) const = default;
 };
 
-// "gs://bucket/object". INVALID_ARGUMENT for bad bucket names (Google's rules), objects with "."
-// or ".." segments, NUL bytes, or more than 1024 bytes.
+// Google's rules for bucket names, except that "goog" and "google" may occur in them: whoever
+// mirrors one of Google's public buckets keeps its name. INVALID_ARGUMENT says which rule.
+Status CheckBucketName(std::string_view bucket);
+
+// "gs://bucket/object". INVALID_ARGUMENT for bad bucket names, objects with "." or ".." segments,
+// NUL bytes, line breaks or bytes that are not UTF-8, or more than 1024 bytes (255 in a segment).
 Result<GsUri> ParseGsUri(std::string_view uri);
 
 class BucketDirectories {
