@@ -15,6 +15,18 @@
 //  3. No replica has an attempt that is not ended once the job is terminal.
 //  4. A replica's attempt starts only after its previous one ended.
 //  5. Every event about an attempt that is not current is ignored.
+//
+// What an exit or a loss decides, while no outcome is decided:
+//
+//   primary, by itself with 0                 SUCCEEDED
+//   any other replica, by itself with 0       nothing: it is done, the job goes on
+//   by itself with 6, 134, 11 or 139          the job restarts, at most 3 times; then FAILED
+//   host lost                                 the replica restarts, at most 5 times; then the job
+//   any other end                             FAILED
+//
+// restart_job_on_worker_restart makes a lost host restart the job at once, disable_retries makes
+// all of this FAILED. While a restart stops the replicas, only the primary's 0 still decides
+// anything: how the others end is a consequence. The first outcome decided stays.
 #pragma once
 
 #include <map>
@@ -31,11 +43,11 @@
 namespace muster::job {
 
 enum class ExitKind {
-  kExited,        // by itself, or by a signal that Muster did not send
+  kExited,  // by itself, or by a signal that Muster did not send
   kOutOfMemory,
   kNeverStarted,
-  kStopped,       // Muster stopped it
-  kAgentLost,     // its agent died without a report: counted as a failure of the replica
+  kStopped,    // Muster stopped it
+  kAgentLost,  // its agent died without a report: counted as a failure of the replica
 };
 
 // "EXITED", "OUT_OF_MEMORY", …
@@ -50,21 +62,43 @@ struct ExitCause {
 // What goes in.
 namespace event {
 struct Admitted {};  // the engine holds a place for every replica
-struct ReplicaStarted { ReplicaId replica; int attempt = 0; };
-struct ReplicaExited { ReplicaId replica; int attempt = 0; ExitCause cause; };
-struct HostLost { ReplicaId replica; int attempt = 0; std::string host; };  // with all that ran there
+struct ReplicaStarted {
+  ReplicaId replica;
+  int attempt = 0;
+};
+struct ReplicaExited {
+  ReplicaId replica;
+  int attempt = 0;
+  ExitCause cause;
+};
+struct HostLost {
+  ReplicaId replica;
+  int attempt = 0;
+  std::string host;
+};  // with all that ran there
 struct CancelRequested {};
-struct CannotRun { Error error; };  // found before anything started: e.g. an unmapped image
-struct Tick {};                     // NextDeadline() has come
+struct CannotRun {
+  Error error;
+};               // found before anything started: e.g. an unmapped image
+struct Tick {};  // NextDeadline() has come
+// The job is in the queue. Only says so in the log; without it the first other event does.
+struct Created {};
 }  // namespace event
-using Event = std::variant<event::Admitted, event::ReplicaStarted, event::ReplicaExited,
-                           event::HostLost, event::CancelRequested, event::CannotRun, event::Tick>;
+using Event =
+    std::variant<event::Admitted, event::ReplicaStarted, event::ReplicaExited, event::HostLost,
+                 event::CancelRequested, event::CannotRun, event::Tick, event::Created>;
 
 // What comes out, to be carried out in order.
 namespace action {
-struct StartReplica { ReplicaId replica; int attempt = 0; };
-struct StopReplica { ReplicaId replica; int attempt = 0; };  // SIGTERM, grace, SIGKILL
-struct ReleaseGang {};                                      // all is ended: free the places
+struct StartReplica {
+  ReplicaId replica;
+  int attempt = 0;
+};
+struct StopReplica {
+  ReplicaId replica;
+  int attempt = 0;
+};                      // SIGTERM, grace, SIGKILL
+struct ReleaseGang {};  // all is ended: free the places
 }  // namespace action
 using Action = std::variant<action::StartReplica, action::StopReplica, action::ReleaseGang>;
 
@@ -79,12 +113,15 @@ struct Reaction {
   std::vector<ServiceLine> lines;
 };
 
+inline constexpr int kReplicaRestartsMax = 5;
+inline constexpr int kJobRestartsMax = 3;
+
 enum class AttemptState { kStarting, kRunning, kStopping, kEnded };
 
 struct AttemptStatus {
   int attempt = -1;  // -1: never started
   AttemptState state = AttemptState::kEnded;
-  int host_losses = 0;  // restarts of this replica so far, at most 5
+  int host_losses = 0;  // restarts of this replica so far, at most kReplicaRestartsMax
 };
 
 class Lifecycle {
@@ -97,6 +134,10 @@ class Lifecycle {
   std::string Save() const;  // JSON
 
   Reaction Handle(const Event& event, Time now);
+
+  // What a crash between Save() and carrying out the actions may have lost: the starts and stops
+  // whose effects are not yet known, and the release of an ended job. All are idempotent.
+  std::vector<Action> Outstanding() const;
 
   JobState state() const { return state_; }
   // Set with FAILED and CANCELLED only.
@@ -114,8 +155,36 @@ class Lifecycle {
 
   struct Outcome {
     JobState state = JobState::kFailed;
-    std::optional<Error> error;
+    std::optional<Error> error;  // none with SUCCEEDED
   };
+
+  void On(const event::Admitted&, Time now, Reaction& reaction);
+  void On(const event::ReplicaStarted& event, Time now, Reaction& reaction);
+  void On(const event::ReplicaExited& event, Time now, Reaction& reaction);
+  void On(const event::HostLost& event, Time now, Reaction& reaction);
+  void On(const event::CancelRequested&, Time now, Reaction& reaction);
+  void On(const event::CannotRun& event, Time now, Reaction& reaction);
+  void On(const event::Tick&, Time now, Reaction& reaction);
+  void On(const event::Created&, Time, Reaction&) {}
+
+  // Null unless `attempt` is the replica's current one and not ended.
+  AttemptStatus* FindCurrent(ReplicaId replica, int attempt);
+  bool AllEnded() const;
+  bool AllUp() const;  // or done already
+  bool MayRestartJob() const;
+
+  void Start(ReplicaId replica, AttemptStatus& status, Reaction& reaction);
+  void StopAll(Reaction& reaction);
+  void MarkStarted(ReplicaId replica, AttemptStatus& status, Time now, Reaction& reaction);
+  // Goes on with what waits for the end of all replicas. True if something does.
+  bool AdvanceEnding(Time now, Reaction& reaction);
+  void RestartReplica(const event::HostLost& event, AttemptStatus& status, Reaction& reaction);
+  void RestartJob(Reaction& reaction);
+  void Fail(Error error, Time now, Reaction& reaction);
+  void Decide(Outcome outcome, Time now, Reaction& reaction);
+  void Finish(Time now, Reaction& reaction);
+  // Null if what was restored can be a state of this machine; else what is wrong.
+  const char* Inconsistency() const;
 
   JobState state_ = JobState::kQueued;
   std::optional<Outcome> outcome_;
@@ -125,8 +194,9 @@ class Lifecycle {
   std::optional<Time> start_time_;
   std::optional<Time> end_time_;
   std::map<ReplicaId, AttemptStatus> replicas_;
+  bool announced_ = false;   // the log says that the job waits
   bool restarting_ = false;  // all replicas are being stopped to be started again
-  int job_restarts_ = 0;     // at most 3
+  int job_restarts_ = 0;     // at most kJobRestartsMax
 };
 
 // The error texts of contract §4: "The replica workerpool1-1 exited with a non-zero status of 1.

@@ -17,6 +17,10 @@ class CustomJobSpec;
 
 namespace muster::job {
 
+// Of a whole job. Vertex AI names no limit; this one keeps CLUSTER_SPEC within what a process may
+// find in one variable.
+inline constexpr int kReplicasMax = 1000;
+
 struct ContainerTask {
   std::string image_uri;
   std::vector<std::string> command;  // replaces the image's ENTRYPOINT and drops its CMD
@@ -36,7 +40,7 @@ struct PoolPlan {
   int replica_count = 0;
   MachineType machine;
   std::string accelerator_type;  // "NVIDIA_TESLA_T4"; empty with none
-  int accelerator_count = 0;     // of one replica
+  int accelerator_count = 0;     // of one replica; without a word in the spec, the machine's own
   std::variant<ContainerTask, PythonPackageTask> task;
   EnvironmentList env;  // the user's, as written
 
@@ -74,7 +78,8 @@ Result<JobPlan> MakePlan(const google::cloud::aiplatform::v1::CustomJobSpec& spe
 // True for {us,europe,asia}-docker.pkg.dev/vertex-ai-restricted/training/reductionserver[:tag].
 bool IsReductionServerImage(std::string_view image_uri);
 
-// Vertex AI's prebuilt images: the URI contains docker.pkg.dev/vertex-ai/ or gcr.io/cloud-aiplatform/.
+// Vertex AI's prebuilt images: the URI contains docker.pkg.dev/vertex-ai/ or
+// gcr.io/cloud-aiplatform/.
 bool IsPrebuiltImage(std::string_view image_uri);
 
 }  // namespace muster::job

@@ -15,7 +15,7 @@ class CustomJobSpec;
 namespace muster::job {
 
 struct Violation {
-  std::string field;    // "job_spec.worker_pool_specs[0].machine_spec.accelerator_type"
+  std::string field;  // "job_spec.worker_pool_specs[0].machine_spec.accelerator_type"
   std::string message;
 };
 
