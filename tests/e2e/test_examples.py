@@ -1,0 +1,142 @@
+"""The three examples as CustomJobs, each through another door: REST, gRPC, the command line."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import clients
+import pytest
+import yaml
+from api import PARENT
+from musterd import ROOT, VENV
+
+pytestmark = [pytest.mark.training, pytest.mark.timeout(240)]
+EXAMPLES = ROOT / "examples"
+TRAINING_TIMEOUT_S = 180
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    """gs://your-bucket with the programs, as the examples' README says."""
+    directory = tmp_path / "bucket"
+    directory.mkdir()
+    for program in EXAMPLES.glob("*/*.py"):
+        shutil.copy(program, directory)
+    return directory
+
+
+@pytest.fixture
+def musterd(start_musterd, bucket):
+    return start_musterd({"buckets": {"your-bucket": str(bucket)}})
+
+
+def spec_of(name):
+    return yaml.safe_load((EXAMPLES / name).read_text())
+
+
+def accuracy(text):
+    found = re.findall(r"accuracy on held-out images: ([\d.]+)", text)
+    assert found, text
+    return float(found[-1])
+
+
+def saved_tensorflow_model(directory):
+    names = {str(file.relative_to(directory)) for file in directory.rglob("*")}
+    return {"saved_model.pb", "variables/variables.index"} <= names
+
+
+def test_multi_worker_mirrored_through_rest(api, bucket):
+    job = api.create(spec_of("tensorflow/mwms_images.yaml"))
+    job.wait("SUCCEEDED", timeout_s=TRAINING_TIMEOUT_S)
+
+    chief = "\n".join(job.messages("workerpool0-0"))
+    assert "chief 0: one of 3 replicas" in chief
+    assert accuracy(chief) > 0.95
+    assert saved_tensorflow_model(bucket / "mwms_images/model")
+    for index in (0, 1):
+        worker = "\n".join(job.messages(f"workerpool1-{index}"))
+        assert f"worker {index}: one of 3 replicas" in worker
+        copy = re.search(r"saved a copy to (\S+)", worker)[1]
+        assert f"removed {copy}" in worker
+        assert not pathlib.Path(copy).exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--from-cluster-spec"]], ids=["master", "cluster_spec"])
+def test_distributed_data_parallel_through_grpc(musterd, api, bucket, arguments):
+    spec = spec_of("pytorch/ddp_digits.yaml")
+    for pool in spec["workerPoolSpecs"]:
+        pool["containerSpec"]["args"] = arguments
+    client = clients.grpc_job_client(musterd.address)
+    created = client.create_custom_job(
+        parent=PARENT, custom_job={"display_name": "ddp", "job_spec": clients.to_proto_dict(spec)})
+    job = next(job for job in api.jobs() if job.name == created.name)
+    job.wait("SUCCEEDED", timeout_s=TRAINING_TIMEOUT_S)
+    assert client.get_custom_job(name=created.name).state.name == "JOB_STATE_SUCCEEDED"
+
+    chief = "\n".join(job.messages("workerpool0-0"))
+    assert "rank 0 of 3" in chief
+    assert accuracy(chief) > 0.95
+    assert {job.messages(f"workerpool1-{i}")[0][:11] for i in (0, 1)} == {"rank 1 of 3", "rank 2 of 3"}
+    metrics = json.loads((bucket / "ddp_digits/model/metrics.json").read_text())
+    assert metrics["world_size"] == 3
+    assert (bucket / "ddp_digits/model/model.pt").stat().st_size > 10_000
+
+
+def test_parameter_servers_through_the_command_line(cli, api, bucket):
+    out = cli.ok("custom-jobs", "create", "--region=us-central1", "--display-name=ps",
+                 f"--config={EXAMPLES / 'tensorflow/parameter_server.yaml'}", "--wait",
+                 timeout_s=TRAINING_TIMEOUT_S)
+    assert "chief of 2 workers and 1 parameter servers" in out
+    assert accuracy(out) > 0.95
+    (job,) = api.jobs()
+    assert job.state == "SUCCEEDED"
+    assert saved_tensorflow_model(bucket / "parameter_server/model")
+    results = bucket / "parameter_server/logs" / job.id / "evaluation.jsonl"
+    steps = [json.loads(line)["step"] for line in results.read_text().splitlines()]
+    assert steps == sorted(steps) and len(steps) >= 2
+    assert (bucket / "parameter_server/checkpoints" / job.id / "checkpoint").is_file()
+    # Workers and parameter servers serve for ever: Muster ended them.
+    ends = {r["taskName"]: r["attempts"][-1]["cause"] for r in job.view()["replicas"]}
+    assert ends["workerpool0-0"] == "EXITED"
+    assert {ends[task] for task in ("workerpool1-0", "workerpool1-1", "workerpool2-0")} == {"STOPPED"}
+
+
+def test_cassava_with_transfer_learning(api, bucket, tmp_path):
+    """The codelab's data set and network, on TensorFlow Datasets' stand-in images: the real ones
+    are a download of 1.3 GB. Two steps, one replica: it is to run, not to learn."""
+    wrapper = bucket / "cassava.py"
+    wrapper.write_text(
+        "import runpy, sys\n"
+        "import tensorflow_datasets as tfds\n"
+        "sys.argv = ['mwms_images.py', *sys.argv[1:]]\n"
+        "with tfds.testing.mock_data(num_examples=16):\n"
+        "    runpy.run_path('/gcs/your-bucket/mwms_images.py', run_name='__main__')\n")
+    spec = spec_of("tensorflow/mwms_images.yaml")
+    chief = spec["workerPoolSpecs"][0]
+    chief["containerSpec"] |= {
+        "command": ["python3", "/gcs/your-bucket/cassava.py"],
+        "args": ["--dataset=cassava", "--model=resnet50", "--weights=none", "--image-size=32",
+                 "--batch-size=4", "--epochs=1", "--steps-per-epoch=2"],
+        # TensorFlow Datasets asks the network whether there is anything newer.
+        "env": [{"name": "NO_GCE_CHECK", "value": "true"}]}
+    job = api.create({**spec, "workerPoolSpecs": [chief]})
+    job.wait("SUCCEEDED", timeout_s=TRAINING_TIMEOUT_S)
+    text = "\n".join(job.messages("workerpool0-0"))
+    assert "epoch 1/1" in text and "trained resnet50 on cassava" in text
+    assert saved_tensorflow_model(bucket / "mwms_images/model")
+
+
+@pytest.mark.parametrize("program", ["tensorflow/mwms_images.py", "pytorch/ddp_digits.py"])
+def test_examples_run_alone(program, tmp_path):
+    """Without any service: the same program, one replica, the model in ./model."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("TF_CONFIG", "CLUSTER_SPEC", "MASTER_ADDR", "AIP_MODEL_DIR")}
+    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    result = subprocess.run([VENV / "bin/python", EXAMPLES / program, "--epochs", "3"], cwd=tmp_path,
+                            env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert accuracy(result.stdout) > 0.85
+    assert any((tmp_path / "model").iterdir())
