@@ -98,7 +98,7 @@ void JobRun::Post(std::function<void()> work) {
 }
 
 engine::Gang JobRun::GangOf() const {
-  engine::Gang gang{.job_uid = record_.job_uid, .members = {}};
+  engine::Gang gang{.job_uid = record_.job_uid, .members = {}, .name = job_.name()};
   for (const job::ReplicaId replica : plan_.Replicas()) {
     const job::PoolPlan& pool = *plan_.FindPool(replica.pool);
     gang.members.push_back({.replica = replica,
