@@ -29,6 +29,7 @@ struct GangMember {
 struct Gang {
   std::string job_uid;
   std::vector<GangMember> members;
+  std::string name = {};  // what users call the job, for messages; empty: job_uid
 };
 
 struct Place {
@@ -74,7 +75,7 @@ class Listener {
 };
 
 // Thread rule: every method is called on the event loop that the engine was built with, and so is
-// the Listener; WhyWaiting and Describe may be called from any thread.
+// the Listener; WhyWaiting may be called from any thread.
 class Engine {
  public:
   virtual ~Engine() = default;
