@@ -4,9 +4,10 @@
 //
 // microseconds since the epoch (16 digits), a space, the stream, a space, the bytes as written.
 // Stream: O standard output, E standard error, F a collected file; lower case (o, e, f): the line
-// goes on in the next record of the same stream (it was longer than kMaxRecordBytes, or its writer
-// paused in the middle of it). A file's offsets at record boundaries are stable cursors. A last line
-// without \n is a record still being written. docs/protocol/log-files.md tells the same to people.
+// goes on in the next record of the same stream (it was longer than kMaxTextBytes, or its writer
+// paused in the middle of it). A file's offsets at record boundaries are stable cursors. A last
+// line without \n is a record still being written. docs/protocol/log-files.md tells the same to
+// people.
 #pragma once
 
 #include <cstddef>

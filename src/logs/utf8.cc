@@ -1,0 +1,64 @@
+#include "logs/utf8.h"
+
+#include <algorithm>
+
+namespace muster::logs {
+
+namespace {
+bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// The length of the well-formed character that `bytes` starts with, or 0.
+size_t CharacterLength(std::string_view bytes) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  size_t length = 0;
+  unsigned char second_min = 0x80, second_max = 0xBF;
+  if (lead >= 0xC2 && lead <= 0xDF) {
+    length = 2;
+  } else if (lead >= 0xE0 && lead <= 0xEF) {
+    length = 3;
+    if (lead == 0xE0) second_min = 0xA0;  // no overlong forms
+    if (lead == 0xED) second_max = 0x9F;  // no surrogates
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    length = 4;
+    if (lead == 0xF0) second_min = 0x90;
+    if (lead == 0xF4) second_max = 0x8F;  // at most U+10FFFF
+  }
+  if (length == 0 || bytes.size() < length) return 0;
+  if (byte(1) < second_min || byte(1) > second_max) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if (!IsContinuation(bytes[i])) return 0;
+  }
+  return length;
+}
+}  // namespace
+
+std::string ToValidUtf8(std::string_view bytes) {
+  const bool is_ascii =
+      std::ranges::all_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (is_ascii) return std::string(bytes);
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const size_t length = CharacterLength(bytes);
+    if (length == 0) {
+      text += "\xEF\xBF\xBD";
+      bytes.remove_prefix(1);
+    } else {
+      text += bytes.substr(0, length);
+      bytes.remove_prefix(length);
+    }
+  }
+  return text;
+}
+
+size_t CharacterBoundary(std::string_view bytes, size_t size) {
+  if (size >= bytes.size()) return bytes.size();
+  for (size_t back = 0; back < 4 && back <= size; ++back) {
+    if (!IsContinuation(bytes[size - back])) return size - back > 0 ? size - back : size;
+  }
+  return size;
+}
+
+}  // namespace muster::logs
