@@ -80,7 +80,7 @@ bool DecodeKey(std::string_view text, std::string& key) {
 }
 
 bool DecodePosition(std::string_view text, Cursor::Position& position) {
-  if (!ReadNumber(TakeUntil(text, '_'), position.offset, 36)) return false;
+  if (text.ends_with('_') || !ReadNumber(TakeUntil(text, '_'), position.offset, 36)) return false;
   while (!text.empty()) {
     const std::string_view pending = TakeUntil(text, '_');
     if (pending.empty()) return false;
@@ -103,7 +103,7 @@ Result<Cursor> Cursor::Parse(std::string_view text) {
                         "this is no position in a log: use one that was returned before, or none");
   if (text.size() > kTextBytesMax) return bad;
   std::string_view rest = text;
-  if (TakeUntil(rest, '~') != kVersion) return bad;
+  if (rest.ends_with('~') || TakeUntil(rest, '~') != kVersion) return bad;
   while (!rest.empty()) {
     std::string_view entry = TakeUntil(rest, '~');
     std::string key;

@@ -157,7 +157,8 @@ void SourceReader::Pop() {
 std::optional<SourceReader::Line> SourceReader::Read() {
   for (;;) {
     SkipRestOfLine();
-    if (gave_up() || inside_line_) return std::nullopt;
+    if (gave_up()) return std::nullopt;
+    if (inside_line_) return TakeLeftovers();
     if (auto line = TakeDistant()) return line;
     const int64_t begin = offset_;
     const auto raw = NextRawLine();
@@ -175,11 +176,18 @@ SourceReader::Line SourceReader::Release(Pending& pending) {
   return Line{taken.time, ToEntry(stream, taken.text), Here()};
 }
 
-std::optional<SourceReader::Line> SourceReader::TakeDistant() {
+SourceReader::Pending* SourceReader::OldestPending() {
+  Pending* oldest = nullptr;
   for (Pending& pending : pending_) {
-    if (pending.start >= 0 && offset_ - pending.start > kJoinDistanceBytes) return Release(pending);
+    if (pending.start >= 0 && (!oldest || pending.start < oldest->start)) oldest = &pending;
   }
-  return std::nullopt;
+  return oldest;
+}
+
+std::optional<SourceReader::Line> SourceReader::TakeDistant() {
+  Pending* const oldest = OldestPending();
+  if (!oldest || offset_ - oldest->start <= kJoinDistanceBytes) return std::nullopt;
+  return Release(*oldest);
 }
 
 // `begin`: where `raw` stands. Nothing if the line goes on. `is_last`: it cannot go on.
@@ -229,10 +237,7 @@ std::optional<SourceReader::Line> SourceReader::TakeLeftovers() {
     used_ = buffer_.size();
     if (auto line = TakeRaw(begin, raw, /*is_last=*/true)) return line;
   }
-  Pending* oldest = nullptr;
-  for (Pending& pending : pending_) {
-    if (pending.start >= 0 && (!oldest || pending.start < oldest->start)) oldest = &pending;
-  }
+  Pending* const oldest = OldestPending();
   if (oldest == nullptr) return std::nullopt;
   return Release(*oldest);
 }

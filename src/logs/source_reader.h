@@ -65,6 +65,7 @@ class SourceReader {
   std::optional<Line> TakeRaw(int64_t begin, std::string_view raw, bool is_last);
   std::optional<Line> TakeOverlong(std::string_view beginning);
   std::optional<Line> TakeLeftovers();
+  Pending* OldestPending();
   Line Release(Pending& pending);
   Time TimeOfDamage() const;
   Cursor::Position Here() const;

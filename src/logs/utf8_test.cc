@@ -1,1 +1,36 @@
-int unused_utf8=0;
+#include "logs/utf8.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace muster::logs {
+namespace {
+
+TEST(Utf8, ReplacesWhatIsIllFormed) {
+  EXPECT_EQ(ToValidUtf8("plain"), "plain");
+  EXPECT_EQ(ToValidUtf8("é€𝄞"), "é€𝄞");
+  EXPECT_EQ(ToValidUtf8("a\xff"
+                        "b"),
+            "a\uFFFDb");
+  EXPECT_EQ(ToValidUtf8("\xc3"), "\uFFFD");                                // cut off
+  EXPECT_EQ(ToValidUtf8("\xc0\xaf"), "\uFFFD\uFFFD");                      // overlong
+  EXPECT_EQ(ToValidUtf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");            // surrogate
+  EXPECT_EQ(ToValidUtf8("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // beyond U+10FFFF
+}
+
+TEST(Utf8, BoundariesDoNotCutCharacters) {
+  const std::string text = "aé€𝄞";  // 1 + 2 + 3 + 4 bytes
+  const size_t expected[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10};
+  for (size_t size = 1; size <= text.size(); ++size) {
+    EXPECT_EQ(CharacterBoundary(text, size), expected[size]) << size;
+  }
+  EXPECT_EQ(CharacterBoundary("\x80\x80\x80\x80\x80\x80", 5), 5u) << "no UTF-8: cut anywhere";
+}
+
+RC_GTEST_PROP(Utf8, ResultIsWellFormed, (const std::string& bytes)) {
+  const std::string text = ToValidUtf8(bytes);
+  RC_ASSERT(ToValidUtf8(text) == text);
+}
+
+}  // namespace
+}  // namespace muster::logs
