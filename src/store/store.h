@@ -6,6 +6,8 @@
 // When the disk is full: the writer removes its ballast file (some MB laid aside at Open) and tries
 // again, so that states can still be recorded; new jobs are refused with RESOURCE_EXHAUSTED until
 // there is room for the ballast again.
+//
+// The store expects to be the file's only user: who owns the data directory keeps others out.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -23,22 +26,22 @@ namespace muster::store {
 // A stored API resource. `kind` is its collection: "customJobs"; later "trainingPipelines", ….
 struct Resource {
   std::string kind;
-  std::string name;          // projects/p/locations/l/customJobs/123
-  std::string parent;        // projects/p/locations/l
+  std::string name;    // projects/p/locations/l/customJobs/123
+  std::string parent;  // projects/p/locations/l
   std::string display_name;
-  int state = 0;             // google.cloud.aiplatform.v1.JobState
+  int state = 0;  // google.cloud.aiplatform.v1.JobState
   Time create_time{};
   Time update_time{};
   std::vector<std::pair<std::string, std::string>> labels;
-  std::string body;          // the serialized message, complete
+  std::string body;  // the serialized message, complete
 };
 
 // What only Muster knows of a job, beside its Resource.
 struct JobRecord {
-  std::string job_uid;       // the name of its directory
+  std::string job_uid;  // the name of its directory
   std::string resource_name;
-  std::string lifecycle;     // job::Lifecycle::Save()
-  std::string grant;         // the engine's grant as JSON; empty before admission
+  std::string lifecycle;  // job::Lifecycle::Save()
+  std::string grant;      // the engine's grant as JSON; empty before admission
 };
 
 struct AttemptRecord {
@@ -46,14 +49,14 @@ struct AttemptRecord {
   int pool = 0;
   int index = 0;
   int attempt = 0;
-  std::string view;          // serialized muster.v1.AttemptView
-  std::string launch;        // serialized muster.v1.LaunchSpec; kept while the attempt may run
+  std::string view;    // serialized muster.v1.AttemptView
+  std::string launch;  // serialized muster.v1.LaunchSpec; kept while the attempt may run
 };
 
 // A line of the job's own log, task "service".
 struct EventRecord {
   std::string job_uid;
-  int64_t sequence = 0;      // from 1 within the job; chosen by the store
+  int64_t sequence = 0;  // from 1 within the job; chosen by the store
   Time time{};
   bool is_error = false;
   std::string text;
@@ -61,8 +64,9 @@ struct EventRecord {
 
 // What one step of a job changes; committed whole or not at all.
 struct JobChange {
-  std::optional<Resource> resource;  // replaces the one of the same name
-  JobRecord job;                     // replaces
+  // Replaces the one of the same name, but for create_time, which never changes.
+  std::optional<Resource> resource;
+  JobRecord job;                        // replaces
   std::vector<AttemptRecord> attempts;  // each inserted or replaced
   std::vector<EventRecord> events;      // appended; their sequence is ignored
 };
@@ -75,14 +79,16 @@ struct OperationRecord {
 struct ListQuery {
   std::string kind;
   std::string parent;
-  std::string filter;      // contract §5
-  int page_size = 0;       // 0: 100; at most 1000
-  std::string page_token;  // from the previous page of the same query
+  std::string filter;      // filter.h tells the language
+  int page_size = 0;       // 0: 100; beyond 1000: 1000; negative: INVALID_ARGUMENT
+  std::string page_token;  // from the previous page of the same query, whatever its page_size
 };
 
 struct ListPage {
-  std::vector<Resource> resources;  // newest first
-  std::string next_page_token;      // empty on the last page
+  // Newest first: by create_time, then name, both descending. Labels are in the order of their
+  // keys. May hold fewer than asked for, if they are large, before the last page too.
+  std::vector<Resource> resources;
+  std::string next_page_token;  // empty on the last page
 };
 
 class Store {
@@ -92,17 +98,21 @@ class Store {
   static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& file);
   ~Store();
 
-  // ALREADY_EXISTS if the resource's name is taken.
+  // ALREADY_EXISTS if the resource's name or the job's uid is taken. Needs change.resource.
   Status CreateJob(const JobChange& change);
+  // NOT_FOUND if the job is not there (any more): a job once deleted stays so.
   Status SaveJob(const JobChange& change);
   // Removes the resource with all that hangs on it, and records the operation that did it.
+  // NOT_FOUND if it is not there.
   Status DeleteJob(const std::string& resource_name, const OperationRecord& operation);
 
   Result<Resource> GetResource(const std::string& name) const;  // NOT_FOUND names it
-  Result<ListPage> ListResources(const ListQuery& query) const; // INVALID_ARGUMENT explains a filter
+  Result<ListPage> ListResources(
+      const ListQuery& query) const;  // INVALID_ARGUMENT explains a filter
   Result<JobRecord> GetJob(const std::string& resource_name) const;
   // Jobs whose state is not terminal, oldest first: what to take up again after a restart.
   Result<std::vector<JobRecord>> ActiveJobs() const;
+  // Ordered by pool, index and attempt; none for a job that does not exist.
   Result<std::vector<AttemptRecord>> Attempts(const std::string& job_uid) const;
   // Events after a sequence number, oldest first.
   Result<std::vector<EventRecord>> Events(const std::string& job_uid, int64_t after,

@@ -1,0 +1,18 @@
+// The tables, as a list of migrations: a file's user_version says how many of them it has had.
+#pragma once
+
+#include <span>
+
+#include "base/error.h"
+#include "store/database.h"
+
+namespace muster::store {
+
+// SQL scripts in the order in which they are carried out, each in a transaction of its own. A
+// script that has been released is never changed; what it lacks comes in a new one behind it.
+std::span<const char* const> Migrations();
+
+// Brings the file up to date. FAILED_PRECONDITION if a newer version or another program wrote it.
+Status Migrate(Database& database, std::span<const char* const> migrations);
+
+}  // namespace muster::store
