@@ -79,7 +79,7 @@ struct HostLost {
 struct CancelRequested {};
 struct CannotRun {
   Error error;
-};               // found before anything started: e.g. an unmapped image
+};  // found before anything started: e.g. an unmapped image
 struct Tick {};  // NextDeadline() has come
 // The job is in the queue. Only says so in the log; without it the first other event does.
 struct Created {};
@@ -97,7 +97,7 @@ struct StartReplica {
 struct StopReplica {
   ReplicaId replica;
   int attempt = 0;
-};                      // SIGTERM, grace, SIGKILL
+};  // SIGTERM, grace, SIGKILL
 struct ReleaseGang {};  // all is ended: free the places
 }  // namespace action
 using Action = std::variant<action::StartReplica, action::StopReplica, action::ReleaseGang>;

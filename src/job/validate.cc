@@ -127,13 +127,13 @@ void ValidatePools(const aip::CustomJobSpec& spec, const MachineCatalog& machine
   ValidateTpu(spec, pools, violations);
 }
 
-// Google's rules for names of buckets.
+// Google's rules for names of buckets, but for the least length: gs://b is too handy an example.
 bool IsBucketName(std::string_view name) {
   const auto is_alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
   };
   const size_t longest = name.find('.') == std::string_view::npos ? 63 : 222;
-  return name.size() >= 3 && name.size() <= longest && is_alphanumeric(name.front()) &&
+  return !name.empty() && name.size() <= longest && is_alphanumeric(name.front()) &&
          is_alphanumeric(name.back()) && std::ranges::all_of(name, [&](char c) {
            return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
          });
