@@ -1,0 +1,52 @@
+#include "cli/watch.h"
+
+#include "cli/job_report.h"
+
+namespace muster::cli {
+namespace {
+
+using nlohmann::json;
+
+int ExitOf(std::string_view state) {
+  if (state == "JOB_STATE_SUCCEEDED") return kExitOk;
+  if (state == "JOB_STATE_CANCELLED") return kExitCancelled;
+  return kExitFailed;
+}
+
+}  // namespace
+
+Result<json> SubmitJob(Invocation& invocation, Session& session, const json& job, bool will_watch) {
+  MUSTER_ASSIGN(json created,
+                session.api.Post(fmt::format("/v1/{}/customJobs", session.location.Parent()), job));
+  const std::string name = TextAt(created, "name");
+  Context& context = invocation.context;
+  context.Say("CustomJob [{}] is submitted successfully.", name);
+  if (!will_watch) {
+    context.Say(
+        "\nIt runs on by itself. How it stands:\n\n  $ muster custom-jobs describe {0}\n\n"
+        "Its log, as it comes:\n\n  $ muster custom-jobs stream-logs {0}",
+        name);
+  }
+  return created;
+}
+
+Result<int> WatchJob(Invocation& invocation, Session& session, const std::string& job_name,
+                     const FollowOptions& options) {
+  Context& context = invocation.context;
+  MUSTER_ASSIGN(const Followed followed, FollowJob(context, session.api, job_name, options));
+  if (followed.end == FollowEnd::kOutputClosed) return kExitOutputClosed;
+  if (followed.end == FollowEnd::kInterrupted) {
+    context.Say(
+        "\nNot watching any more; the job {}. To watch it again, or to cancel it:\n\n"
+        "  $ muster custom-jobs stream-logs {}\n  $ muster custom-jobs cancel {}",
+        followed.cancel_requested ? "is being cancelled" : "goes on", job_name, job_name);
+    return kExitInterrupted;
+  }
+  MUSTER_ASSIGN(const json job, session.api.Get("/v1/" + job_name));
+  const Result<json> view = session.api.Get("/muster/v1/" + job_name);
+  context.Say("{}", JobSummary(job, view ? *view : json(), context.err));
+  const int status = ExitOf(TextAt(job, "state"));
+  return followed.cancel_requested && status == kExitCancelled ? kExitInterrupted : status;
+}
+
+}  // namespace muster::cli
