@@ -75,7 +75,14 @@ class Process {
     ADD_FAILURE() << name << " is still " << aip::JobState_Name(job.state());
     return job;
   }
+  void AwaitStart(const engine::AttemptKey& key) {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (!On([&] { return engine.running.contains(key); })) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "never started";
+    }
+  }
   void ReportStarted(const engine::AttemptKey& key) {
+    AwaitStart(key);
     const muster::v1::LaunchSpec spec = On([&] { return engine.running.at(key); });
     muster::v1::ReportRequest report;
     *report.mutable_id() = spec.id();
@@ -342,14 +349,8 @@ TEST_F(ControllerTest, MachineRestartRestartsReplicas) {
   process_->engine.fates[Key(name, 1)] = engine::AttemptFate::kHostLost;
   EXPECT_EQ(*process_->controller->Recover(), 1);
   process_->Run();
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (process_->On([&] { return process_->engine.running.size(); }) < 2 &&
-         std::chrono::steady_clock::now() < deadline) {
-  }
-  process_->On([&] {
-    EXPECT_TRUE(process_->engine.running.contains(Key(name, 0, 1)));
-    EXPECT_TRUE(process_->engine.running.contains(Key(name, 1, 1)));
-  });
+  process_->AwaitStart(Key(name, 0, 1));
+  process_->AwaitStart(Key(name, 1, 1));
 }
 
 TEST_F(ControllerTest, WaitingJobWaitsOnAfterACrash) {

@@ -1,0 +1,157 @@
+// musterd: the control plane and its one port.
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "bucket/bucket.h"
+#include "config/config.h"
+#include "control/controller.h"
+#include "engine/local/local_engine.h"
+#include "server/server.h"
+#include "store/store.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using muster::Code;
+using muster::Fail;
+using muster::Result;
+using muster::Status;
+
+struct Flags {
+  std::string data_directory;
+  std::string listen = "127.0.0.1:8080";
+  std::string config_file;
+};
+
+std::string DefaultDataDirectory() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
+    return std::string(state) + "/muster";
+  }
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "") + "/.local/state/muster";
+}
+
+// One musterd serves a data directory; the lock ends with the process, however that ends.
+Result<muster::UniqueFd> LockDirectory(const fs::path& directory) {
+  const fs::path file = directory / "lock";
+  muster::UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return muster::FailErrno(errno, file.string());
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Fail(Code::kFailedPrecondition,
+                "another musterd serves {} already (see {}); give this one its own --data-dir",
+                directory.string(), (directory / "musterd.json").string());
+  }
+  return fd;
+}
+
+fs::path AgentBinary() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path() / "muster-agent";
+}
+
+muster::engine::LocalEngineOptions EngineOptions(const muster::config::Config& config,
+                                                 const fs::path& data_directory,
+                                                 const fs::path& buckets) {
+  using namespace muster;
+  engine::LocalEngineOptions options;
+  options.data_directory = data_directory;
+  options.agent_binary = AgentBinary();
+  options.buckets_directory = buckets;
+  options.oversubscribe = config.oversubscribe;
+  options.cpus = config.cpus;
+  options.memory_mb = config.memory_mb;
+  options.gpus = config.gpus;
+  options.wait_for_accelerators = config.accelerators == config::MissingAccelerators::kWait;
+  options.private_network = config.network == config::Network::kPrivate;
+  options.ports = {config.ports.first, config.ports.second};
+  options.mounts = config.mounts == config::Isolation::kAuto;
+  options.memory_limits = config.memory_limits == config::Isolation::kAuto;
+  return options;
+}
+
+Status Run(const Flags& flags) {
+  using namespace muster;
+  config::Config config;
+  if (!flags.config_file.empty()) {
+    MUSTER_ASSIGN(config, config::LoadConfig(flags.config_file));
+  }
+  MUSTER_TRY(MakeDirectories(flags.data_directory));
+  const fs::path data_directory = fs::canonical(flags.data_directory);
+  MUSTER_ASSIGN(const UniqueFd lock, LockDirectory(data_directory));
+  const fs::path endpoint_file = data_directory / "musterd.json";
+
+  const fs::path buckets_root =
+      config.buckets_root.empty() ? data_directory / "buckets" : config.buckets_root;
+  MUSTER_TRY(MakeDirectories(buckets_root));
+  const bucket::BucketDirectories buckets(buckets_root, config.buckets);
+  MUSTER_ASSIGN(const auto store, store::Store::Open(data_directory / "muster.db"));
+  const SystemClock clock;
+  boost::asio::io_context loop(1);
+
+  auto machines = job::MachineCatalog::Builtin();
+  for (const job::MachineType& type : config.machine_types) machines.Add(type);
+  const char* path = std::getenv("PATH");
+  control::LaunchSite site{.data_directory = data_directory,
+                           .endpoint_file = endpoint_file,
+                           .inherited = control::InheritedEnvironment(environ),
+                           .grace_period = config.grace_period,
+                           .gcs_mount = false};
+  const engine::LocalEngineOptions engine_options =
+      EngineOptions(config, data_directory, buckets_root);
+  site.gcs_mount = engine::CanMount(engine_options);
+  control::Controller controller(
+      loop, *store, buckets, clock,
+      {site, control::ImageMap(config.images, path != nullptr ? path : "/usr/bin:/bin"), machines});
+  engine::LocalEngine engine(loop, controller, engine_options, clock);
+  controller.Attach(engine);
+  MUSTER_ASSIGN(const int resumed, controller.Recover());
+  if (resumed > 0) LogInfo("{} jobs are taken up again", resumed);
+
+  MUSTER_ASSIGN(const auto server, server::Server::Start({.listen = flags.listen}, server::AllMethods(controller), controller));
+  MUSTER_TRY(WriteFileAtomic(endpoint_file, nlohmann::json{{"address", server->address()},
+                                                           {"pid", ::getpid()}}.dump() + "\n"));
+  std::printf("musterd serves %s, data in %s\n", server->address().c_str(),
+              data_directory.c_str());
+  std::fflush(stdout);
+
+  boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
+  signals.async_wait([&](const boost::system::error_code& error, int) {
+    if (!error) loop.stop();
+  });
+  loop.run();
+  ::unlink(endpoint_file.c_str());
+  server->Shutdown();
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags{.data_directory = DefaultDataDirectory()};
+  CLI::App app("Runs Vertex AI custom-training jobs on this machine.", "musterd");
+  app.set_version_flag("--version", "musterd 0.1.0");
+  app.add_option("--data-dir", flags.data_directory, "Where jobs, logs and buckets are kept")
+      ->capture_default_str();
+  app.add_option("--listen", flags.listen, "HOST:PORT for gRPC and REST; port 0 picks a free one")
+      ->capture_default_str();
+  app.add_option("--config", flags.config_file, "YAML; docs/guides/configuration.md");
+  CLI11_PARSE(app, argc, argv);
+  if (Status run = Run(flags); !run) {
+    std::fprintf(stderr, "musterd: %s\n", run.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
