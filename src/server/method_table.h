@@ -30,6 +30,12 @@ struct Method {
   std::function<Result<MessagePtr>(const google::protobuf::Message&, const CallContext&)> handle;
 };
 
+// The answer of both doors to a method that is not in the table.
+inline Error Unimplemented(std::string_view method_name) {
+  return {Code::kUnimplemented,
+          fmt::format("Method {} is not implemented by this server.", method_name)};
+}
+
 // Filled in by the main before serving, read-only afterwards.
 class MethodTable {
  public:
