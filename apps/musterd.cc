@@ -140,7 +140,8 @@ Status Run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Flags flags{.data_directory = DefaultDataDirectory()};
+  Flags flags;
+  flags.data_directory = DefaultDataDirectory();
   CLI::App app("Runs Vertex AI custom-training jobs on this machine.", "musterd");
   app.set_version_flag("--version", "musterd 0.1.0");
   app.add_option("--data-dir", flags.data_directory, "Where jobs, logs and buckets are kept")
