@@ -221,6 +221,23 @@ TEST_F(FilterSqlTest, AgreesWithTheNaiveEvaluation) {
   EXPECT_GT(filters_with_some_but_not_all, 20);  // else the test says little
 }
 
+TEST_F(FilterSqlTest, SpecialCharactersStandForThemselves) {
+  Fill();
+  for (const std::string& text : kTexts) {
+    const std::string escaped = Escaped(text, "*\\'\"");
+    for (const std::string& value : {escaped, escaped + "*", "*" + escaped, "*" + escaped + "*"}) {
+      for (const std::string field : {"display_name='", "labels.k='"}) {
+        const auto filter = ParseFilter(field + value + "'", "customJobs");
+        ASSERT_TRUE(filter) << filter.error().message;
+        const auto page =
+            store_->ListResources({"customJobs", kParent, field + value + "'", 0, ""});
+        ASSERT_TRUE(page) << page.error().message;
+        EXPECT_EQ(Names(page->resources), Expected(*filter)) << field << value;
+      }
+    }
+  }
+}
+
 TEST_F(FilterSqlTest, WalksEachIndexInOrder) {
   Fill();
   for (const std::string text : {"state=JOB_STATE_RUNNING", "labels.k:*", "labels.env='a'",

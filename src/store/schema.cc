@@ -77,7 +77,14 @@ CREATE TABLE operations (
   name TEXT PRIMARY KEY,
   body BLOB NOT NULL
 ) WITHOUT ROWID;
+
+CREATE TABLE reserve (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  bytes BLOB NOT NULL
+);
 )sql";
+
+constexpr int64_t kReserveBytes = int64_t{2} << 20;
 
 constexpr const char* kMigrations[] = {kTables};
 
@@ -123,5 +130,13 @@ Status Migrate(Database& database, std::span<const char* const> migrations) {
   }
   return {};
 }
+
+Status FillReserve(Database& database) {
+  MUSTER_TRY(database.Run("INSERT OR IGNORE INTO reserve (id, bytes) VALUES (1, zeroblob(?))",
+                          kReserveBytes));
+  return database.Execute("PRAGMA wal_checkpoint");  // into the file: that is where room is needed
+}
+
+Status GiveUpReserve(Database& database) { return database.Run("DELETE FROM reserve"); }
 
 }  // namespace muster::store

@@ -15,4 +15,9 @@ std::span<const char* const> Migrations();
 // Brings the file up to date. FAILED_PRECONDITION if a newer version or another program wrote it.
 Status Migrate(Database& database, std::span<const char* const> migrations);
 
+// Room within the file: some MB of pages that hold nothing. Given up, they are where the file's
+// next pages go, so that neither what is written nor the checkpoints need the disk to have room.
+Status FillReserve(Database& database);
+Status GiveUpReserve(Database& database);
+
 }  // namespace muster::store

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "store/schema.h"
 
 namespace muster::store {
 
@@ -22,12 +23,8 @@ bool IsDiskFull(const Status& status) {
 Writer::Writer(std::unique_ptr<Database> database, Ballast ballast, int64_t resources)
     : database_(std::move(database)),
       ballast_(std::move(ballast)),
-      counts_{.resources = resources, .commits = 0, .written = 0} {
-  if (const Status laid_aside = ballast_.Restore(); !laid_aside) {
-    is_low_on_space_ = true;
-    LogWarning("store: new jobs are refused until {} MB of disk are free: {}",
-               ballast_.bytes() >> 20, laid_aside.error().message);
-  }
+      counts_{.resources = resources} {
+  if (const Status laid_aside = LayAside(); !laid_aside) EnterLowSpace(laid_aside.error());
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -52,7 +49,9 @@ Status Writer::Submit(Write write) {
 
 Writer::Counts Writer::counts() const {
   MutexLock lock(mutex_);
-  return counts_;
+  Counts counts = counts_;
+  counts.waiting = int64_t(queue_.size());
+  return counts;
 }
 
 void Writer::Loop() {
@@ -88,7 +87,7 @@ void Writer::Carry(std::vector<Waiting*> batch) {
     if (is_low_on_space_) RefuseNewJobs(batch);
   }
   Status committed = Commit(batch);
-  if (IsDiskFull(committed) && ballast_.is_held()) {
+  if (IsDiskFull(committed) && !is_low_on_space_) {
     EnterLowSpace(committed.error());
     RefuseNewJobs(batch);
     committed = Commit(batch);
@@ -129,17 +128,28 @@ Status Writer::RunOne(Waiting& waiting) {
   return database_->Run("RELEASE one");
 }
 
+Status Writer::LayAside() {
+  MUSTER_TRY(ballast_.Restore());
+  return FillReserve(*database_);
+}
+
 void Writer::EnterLowSpace(const Error& cause) {
   is_low_on_space_ = true;
-  ballast_.Release();
-  // Whoever fills the disk would fill the freed space too, before we get to it.
-  ReserveBehind(database_->file() + "-wal", ballast_.bytes() / 2);
   LogWarning("store: new jobs are refused until {} MB of disk are free: {}", ballast_.bytes() >> 20,
              cause.message);
+  ballast_.Release();
+  ReserveBehind(database_->file() + "-wal", ballast_.bytes() / 2);
+  Status given_up = GiveUpReserve(*database_);
+  // What is in the log goes to the file while there is room for it.
+  if (given_up) given_up = database_->Execute("PRAGMA wal_checkpoint");
+  if (!given_up) LogWarning("store: {}", given_up.error().message);
 }
 
 void Writer::TryToLeaveLowSpace() {
-  if (!ballast_.Restore()) return;
+  if (!LayAside()) {
+    ballast_.Release();
+    return;
+  }
   is_low_on_space_ = false;
   LogInfo("store: the disk has room again; new jobs are taken");
 }

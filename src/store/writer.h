@@ -4,9 +4,11 @@
 // each write has a savepoint, so that one that fails undoes itself alone. Submit() returns once the
 // write is durable.
 //
-// A full disk: the transaction is undone, the ballast (ballast.h) given up, half of it claimed for
-// the log that commits go to before others fill it, and the transaction run again. From then on new
-// jobs are refused until there is room for the ballast; everything else is written as before.
+// A full disk: the transaction is undone, what was laid aside is given up, and the transaction run
+// again. From then on new jobs are refused until there is room for the ballast; everything else is
+// written as before. Two things are laid aside, since whoever fills the disk goes on filling it:
+// the ballast (ballast.h), half of which is claimed for the write-ahead log at once, and free pages
+// within the database (schema.h), which nobody else can take.
 //
 // Invariants: 1. a write is run again only after all it did was undone; 2. no write is answered
 // before the transaction that holds it has been committed or undone.
@@ -48,6 +50,7 @@ class Writer {
     int64_t resources = 0;
     int64_t commits = 0;
     int64_t written = 0;
+    int64_t waiting = 0;  // writes that the next transactions will hold
   };
   Counts counts() const;
 
@@ -64,6 +67,7 @@ class Writer {
   void Carry(std::vector<Waiting*> batch);
   Status Commit(const std::vector<Waiting*>& batch);
   Status RunOne(Waiting& waiting);
+  Status LayAside();
   void EnterLowSpace(const Error& cause);
   void TryToLeaveLowSpace();
   void RefuseNewJobs(std::vector<Waiting*>& batch);
