@@ -216,10 +216,10 @@ void Oracle::Commit(const Lifecycle& after, const job::Event& event, Effect effe
   if (!first_running_) first_running_ = after.start_time();
 }
 
-int Oracle::replica_restarts() const {
-  int sum = 0;
-  for (const auto& [replica, losses] : losses_) sum += losses;
-  return sum;
+int Oracle::most_replica_restarts() const {
+  int most = 0;
+  for (const auto& [replica, losses] : losses_) most = std::max(most, losses);
+  return most;
 }
 
 }  // namespace muster::sim

@@ -38,7 +38,7 @@ class Oracle {
   void Commit(const job::Lifecycle& after, const job::Event& event, Effect effect);
 
   int job_restarts() const { return job_restarts_; }
-  int replica_restarts() const;
+  int most_replica_restarts() const;  // of any one replica
   std::optional<job::JobState> decided() const { return decided_; }
 
  private:

@@ -67,6 +67,7 @@ class World {
   job::JobPlan plan_;
   int crash_percent_;
   int fault_percent_;
+  int host_loss_percent_ = 35;  // of the faults
   int cancel_permille_;
 
   Time now_{std::chrono::seconds(1'700'000'000)};
