@@ -36,6 +36,7 @@ Result<Position> ParsePosition(std::string_view text) {
   if (!cursor) return bad();
   Position position{std::move(*cursor), {}};
   std::string_view rest = mark == std::string_view::npos ? "" : text.substr(mark + 1);
+  if (rest.empty() && mark != std::string_view::npos) return bad();
   while (!rest.empty()) {
     const std::string_view part = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), part.size() + 1));
@@ -151,7 +152,7 @@ void LogEvents::AppendPage(std::string& out, const LogReader::Page& page) {
         id += std::to_string(count);
         separator = ',';
       }
-      if (id.size() > kIdBytesMax) next_id_at = out.size() + kIdEveryBytes;
+      if (id.size() > kIdBytesMax) next_id_at = out.size() + kTextPerLongId * id.size();
     }
     AppendEvent(out, id, entry, json_);
   }

@@ -2,14 +2,13 @@
 //
 //   id: 1~0-0.0_3k!workerpool0-0/0=2
 //   event: log
-//   data:
-//   {"timestamp":"2026-11-20T17:36:26.217Z","severity":"INFO","taskName":"workerpool0-0","message":"…"}
+//   data: {"timestamp":"2026-11-20T17:36:26.217Z","severity":"INFO","taskName":…,"message":…}
 //
 // `data` is a LogEntry as ListLogEntries has it. `id` is where a reader goes on that saw this event
 // and nothing behind it: the cursor before the page it came from, and how many entries of each
 // source to skip from there. That is exact, since each source's entries have a fixed order, while
 // the merged order may change as late lines arrive. With so many replicas that ids grow long, only
-// some events carry one, and a reader that is cut off may see up to kIdEveryBytes again.
+// some events carry one, and a reader that is cut off may see those since the last one again.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +44,7 @@ class LogEvents {
  public:
   static constexpr int kTailMax = 10'000;
   static constexpr size_t kIdBytesMax = 200;
-  static constexpr size_t kIdEveryBytes = 4096;
+  static constexpr size_t kTextPerLongId = 10;  // bytes of events for each byte of id
 
   // INVALID_ARGUMENT for a bad position.
   static Result<LogEvents> Open(control::JobControl& control, const LogStreamRequest& request);

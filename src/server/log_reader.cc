@@ -1,22 +1,14 @@
 #include "server/log_reader.h"
 
 namespace muster::server {
-namespace {
-
-Result<std::vector<std::pair<int64_t, logs::LogEntry>>> NoEvents(int64_t, int) {
-  return std::vector<std::pair<int64_t, logs::LogEntry>>();
-}
-
-}  // namespace
 
 Result<LogReader::Page> LogReader::Read(int limit, size_t limit_bytes) {
   // Whether the job has ended is asked before the files are read: what an ended job left is all on
   // disk by then, so that nothing can come behind a page that is called the last.
   MUSTER_ASSIGN(control::LogSources job, control_.Logs(job_name_));
-  logs::ReadEvents read_events = control_.EventReader(job.job_uid);
+  const logs::ReadEvents read_events = control_.EventReader(job.job_uid);
   if (!task_name_.empty()) {
     std::erase_if(job.sources, [&](const auto& s) { return s.task_name != task_name_; });
-    if (task_name_ != "service") read_events = NoEvents;
   }
   Page page;
   page.begin = cursor_;
