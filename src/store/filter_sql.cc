@@ -90,8 +90,8 @@ class Renderer {
   void RenderJoined(const FilterNode& node, bool negated) {
     std::vector<const FilterNode*> children;
     for (const FilterNode& child : node.children) children.push_back(&child);
-    std::ranges::stable_sort(children, std::greater(),
-                             [](const FilterNode* child) { return Height(*child); });
+    std::ranges::sort(children, std::greater(),
+                      [](const FilterNode* child) { return Height(*child); });
     const bool is_or = IsOr(node, negated);
     bool first = true;
     for (const FilterNode* child : children) {
