@@ -106,7 +106,16 @@ Status AttemptFiles::WriteAgent(const ProcessIdentity& identity) const {
   const nlohmann::json document = {{"pid", identity.pid},
                                    {"start_time_ticks", identity.start_time_ticks},
                                    {"boot_id", identity.boot_id}};
-  return WriteFileAtomic(agent(), document.dump() + "\n");
+  // Whole or not at all for every process of this boot; not synced, since a start must be quick and
+  // nothing of the attempt survives the machine.
+  const std::string text = document.dump() + "\n";
+  const auto beside = directory_ / "agent.json.tmp";
+  const UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd || ::write(fd.get(), text.data(), text.size()) != ssize_t(text.size()) ||
+      ::rename(beside.c_str(), agent().c_str()) != 0) {
+    return FailErrno(errno, agent().string());
+  }
+  return {};
 }
 
 Result<ProcessIdentity> AttemptFiles::ReadAgent() const {

@@ -1,0 +1,42 @@
+// Follows <attempt>/log-storage/output*.log (contract §4) into the replica's log, line by line.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/fd.h"
+#include "logs/writer.h"
+
+namespace muster::agent {
+
+class FileCollector {
+ public:
+  FileCollector(std::filesystem::path directory, logs::LogWriter& log)
+      : directory_(std::move(directory)), log_(log) {}
+
+  // Takes what is new, up to a bound. True if there is more.
+  bool Poll();
+  // Takes all that is left, and ends unfinished lines.
+  void Finish();
+
+ private:
+  struct File {
+    UniqueFd fd;
+    int64_t offset = 0;
+    std::string partial;  // a line without its end
+  };
+
+  void FindFiles();
+  bool Read(File& file);
+
+  const std::filesystem::path directory_;
+  logs::LogWriter& log_;
+  std::map<std::pair<dev_t, ino_t>, File> files_;  // so that renamed files stay themselves
+};
+
+}  // namespace muster::agent
