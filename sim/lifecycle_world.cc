@@ -18,7 +18,6 @@ constexpr ReplicaId kPrimary{.pool = 0, .index = 0};
 
 std::string Describe(const job::Event& event) {
   struct Describer {
-    std::string operator()(const job::event::Created&) { return "created"; }
     std::string operator()(const job::event::Admitted&) { return "admitted"; }
     std::string operator()(const job::event::CancelRequested&) { return "cancel"; }
     std::string operator()(const job::event::CannotRun&) { return "cannot run"; }
@@ -69,7 +68,6 @@ World::World(uint64_t seed, bool verbose, Coverage& coverage)
 uint64_t World::Random(uint64_t below) { return random_() % below; }
 
 std::optional<std::string> World::Run() {
-  if (Chance(50)) Mail(job::event::Created{});
   const int wild_steps = static_cast<int>(Random(kWildStepsMax));
   for (int i = 0; i < wild_steps && !wrong_; ++i) Wreak();
   int steps = 0;

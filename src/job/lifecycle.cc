@@ -138,10 +138,6 @@ Lifecycle::Lifecycle(const JobPlan& plan, Time created)
 Reaction Lifecycle::Handle(const Event& event, Time now) {
   Reaction reaction;
   if (IsTerminal(state_)) return reaction;
-  if (!announced_) {
-    announced_ = true;
-    Say(reaction, "Waiting for job to be provisioned.");
-  }
   std::visit([&](const auto& alternative) { On(alternative, now, reaction); }, event);
   return reaction;
 }

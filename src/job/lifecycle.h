@@ -71,22 +71,21 @@ struct ReplicaExited {
   int attempt = 0;
   ExitCause cause;
 };
+// With all that ran there.
 struct HostLost {
   ReplicaId replica;
   int attempt = 0;
   std::string host;
-};  // with all that ran there
+};
 struct CancelRequested {};
+// Found before anything started: an unmapped image, for example.
 struct CannotRun {
   Error error;
-};  // found before anything started: e.g. an unmapped image
+};
 struct Tick {};  // NextDeadline() has come
-// The job is in the queue. Only says so in the log; without it the first other event does.
-struct Created {};
 }  // namespace event
-using Event =
-    std::variant<event::Admitted, event::ReplicaStarted, event::ReplicaExited, event::HostLost,
-                 event::CancelRequested, event::CannotRun, event::Tick, event::Created>;
+using Event = std::variant<event::Admitted, event::ReplicaStarted, event::ReplicaExited,
+                           event::HostLost, event::CancelRequested, event::CannotRun, event::Tick>;
 
 // What comes out, to be carried out in order.
 namespace action {
@@ -94,15 +93,18 @@ struct StartReplica {
   ReplicaId replica;
   int attempt = 0;
 };
+// SIGTERM, grace, SIGKILL.
 struct StopReplica {
   ReplicaId replica;
   int attempt = 0;
-};  // SIGTERM, grace, SIGKILL
-struct ReleaseGang {};  // all is ended: free the places
+};
+// All is ended: free the places.
+struct ReleaseGang {};
 }  // namespace action
 using Action = std::variant<action::StartReplica, action::StopReplica, action::ReleaseGang>;
 
-// A line for the job's log, task "service".
+// A line for the job's log, task "service". The first of a job, "Waiting for job to be
+// provisioned.", is its creator's: no event is handled for it.
 struct ServiceLine {
   bool is_error = false;
   std::string text;
@@ -165,7 +167,6 @@ class Lifecycle {
   void On(const event::CancelRequested&, Time now, Reaction& reaction);
   void On(const event::CannotRun& event, Time now, Reaction& reaction);
   void On(const event::Tick&, Time now, Reaction& reaction);
-  void On(const event::Created&, Time, Reaction&) {}
 
   // Null unless `attempt` is the replica's current one and not ended.
   AttemptStatus* FindCurrent(ReplicaId replica, int attempt);
@@ -194,7 +195,6 @@ class Lifecycle {
   std::optional<Time> start_time_;
   std::optional<Time> end_time_;
   std::map<ReplicaId, AttemptStatus> replicas_;
-  bool announced_ = false;   // the log says that the job waits
   bool restarting_ = false;  // all replicas are being stopped to be started again
   int job_restarts_ = 0;     // at most kJobRestartsMax
 };

@@ -159,7 +159,6 @@ std::string Lifecycle::Save() const {
       {"start", OptionalTime(start_time_)},
       {"end", OptionalTime(end_time_)},
       {"rules", SaveRules(rules_)},
-      {"announced", announced_},
       {"restarting", restarting_},
       {"job_restarts", job_restarts_},
       {"outcome", outcome_ ? Json(static_cast<int>(outcome_->state)) : Json()},
@@ -180,7 +179,6 @@ Result<Lifecycle> Lifecycle::Restore(std::string_view saved) {
   job.start_time_ = ToTime(reader.TakeOptionalInt("start", -kMicrosMax, kMicrosMax));
   job.end_time_ = ToTime(reader.TakeOptionalInt("end", -kMicrosMax, kMicrosMax));
   const bool rules_ok = RestoreRules(reader.Take("rules"), job.rules_);
-  job.announced_ = reader.TakeBool("announced");
   job.restarting_ = reader.TakeBool("restarting");
   job.job_restarts_ = static_cast<int>(reader.TakeInt("job_restarts", 0, kJobRestartsMax));
   const auto outcome = reader.TakeOptionalInt("outcome", 1, kLastState);

@@ -137,18 +137,9 @@ TEST(LifecycleTest, PrimarysExitWithZeroStopsTheOthersAndSucceeds) {
   EXPECT_EQ(job->end_time(), kCreated + seconds(65));
   EXPECT_FALSE(job->error());
   EXPECT_THAT(job.Lines(),
-              ElementsAre("Waiting for job to be provisioned.", "Vertex AI is setting up this job.",
+              ElementsAre("Vertex AI is setting up this job.",
                           "Waiting for training program to start.", "Job is running.",
                           "Tearing down training program.", "Job completed successfully."));
-}
-
-TEST(LifecycleTest, CreatedAnnouncesTheWaitOnce) {
-  Job job(ChiefAndWorkers(0));
-  job.Do(event::Created{});
-  EXPECT_THAT(job.Lines(), ElementsAre("Waiting for job to be provisioned."));
-  job.Do(event::Created{});
-  job.Do(event::Admitted{});
-  EXPECT_EQ(std::ranges::count(job.Lines(), "Waiting for job to be provisioned."), 1);
 }
 
 TEST(LifecycleTest, ProgramsThatEndBeforeTheirStartIsKnown) {
