@@ -13,7 +13,12 @@ namespace {
 // "12", "0.5": no trailing zeros.
 std::string Number(double value) { return fmt::format("{:g}", std::round(value * 100) / 100); }
 
-std::string Gigabytes(int64_t megabytes) { return Number(double(megabytes) / 1024) + " GB"; }
+std::string Vcpus(double count) { return Number(count) + (count == 1 ? " vCPU" : " vCPUs"); }
+
+std::string Memory(int64_t megabytes) {
+  if (megabytes < 1024) return fmt::format("{} MB", megabytes);
+  return Number(double(megabytes) / 1024) + " GB";
+}
 
 std::string Counted(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -117,12 +122,11 @@ Admission::Demand Admission::DemandOf(const Gang& gang) const {
   }
   FitAccelerators(gang, demand);
   if (IsGiant(demand)) {
-    demand.warnings.push_back(
-        fmt::format("The job asks for {} vCPUs and {}, more than the {} vCPUs and {} that this "
-                    "machine lends at "
-                    "once: it runs all the same, alone, and will be slower than on such machines.",
-                    Number(demand.vcpus), Gigabytes(demand.memory_mb), Number(limits_.vcpus),
-                    Gigabytes(limits_.memory_mb)));
+    demand.warnings.push_back(fmt::format(
+        "The job asks for {} and {}, more than the {} and {} that this machine lends at "
+        "once: it runs all the same, alone, and will be slower than on such machines.",
+        Vcpus(demand.vcpus), Memory(demand.memory_mb), Vcpus(limits_.vcpus),
+        Memory(limits_.memory_mb)));
   }
   return demand;
 }
@@ -196,8 +200,7 @@ std::string Admission::WhyWaiting(const std::string& job_uid) const {
 }
 
 std::string Admission::WhyWaiting(const Demand& demand, size_t ahead) const {
-  std::string text =
-      fmt::format("needs {} vCPUs and {}", Number(demand.vcpus), Gigabytes(demand.memory_mb));
+  std::string text = fmt::format("needs {} and {}", Vcpus(demand.vcpus), Memory(demand.memory_mb));
   if (const int gpus = Total(demand.gpus); gpus > 0) text += " and " + Counted(gpus, "GPU");
 
   std::vector<std::string> shortages;
@@ -205,7 +208,7 @@ std::string Admission::WhyWaiting(const Demand& demand, size_t ahead) const {
     shortages.push_back(fmt::format(
         "that is more than this machine lends at once ({} vCPUs and {}), so it starts when nothing "
         "else runs ({} now)",
-        Number(limits_.vcpus), Gigabytes(limits_.memory_mb), Counted(admitted_count(), "job")));
+        Number(limits_.vcpus), Memory(limits_.memory_mb), Counted(admitted_count(), "job")));
   } else if (!IsGiant(demand)) {
     const std::string oversubscribed =
         limits_.oversubscribe == 1
@@ -218,8 +221,8 @@ std::string Admission::WhyWaiting(const Demand& demand, size_t ahead) const {
     }
     const int64_t memory_free = std::max<int64_t>(0, limits_.memory_mb - memory_mb_used());
     if (demand.memory_mb > memory_free) {
-      shortages.push_back(fmt::format("{} of {}{} are free", Gigabytes(memory_free),
-                                      Gigabytes(limits_.memory_mb), oversubscribed));
+      shortages.push_back(fmt::format("{} of {}{} are free", Memory(memory_free),
+                                      Memory(limits_.memory_mb), oversubscribed));
     }
   }
   if (const size_t free = gpus_free().size(); Total(demand.gpus) > int(free)) {

@@ -27,9 +27,12 @@ struct Readable {
 template <typename Waiting>
 auto Handler(const std::shared_ptr<Waiting>& waiting) {
   return [weak = std::weak_ptr<Waiting>(waiting)](const boost::system::error_code& error) {
-    const auto held = weak.lock();
+    auto held = weak.lock();
     if (error || !held) return;
     const auto call = std::exchange(held->call, nullptr);
+    // The owner may drop its Subscription in the call and close the descriptor: it must be gone
+    // from the reactor by then, for the number may be in use again before the call returns.
+    held.reset();
     if (call) call();
   };
 }

@@ -82,6 +82,7 @@ class LocalEngine final : public Engine {
   // What was found and what is permitted, for musterd's log: one fact a line.
   std::vector<std::string> Describe() const;
   const Machine& machine() const { return machine_; }
+  const Cgroups& cgroups() const { return cgroups_; }
 
  private:
   // An admitted gang.
