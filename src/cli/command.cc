@@ -91,6 +91,7 @@ Words TakeProgram(const CLI::App& app, Words& arguments) {
 std::string HelpOf(const Command& command) {
   constexpr std::string_view kOptions = "[OPTIONS]";
   std::string help = command.app->help();
+  if (const size_t at = help.find("\nUsage: "); at != std::string::npos) help.insert(at, "\n");
   if (const size_t at = help.find(kOptions); at != std::string::npos) {
     help.replace(at, kOptions.size(),
                  command.takes_program ? "[FLAGS] -- PROGRAM [ARGS…]" : "[FLAGS]");

@@ -227,7 +227,7 @@ void AddCustomJobsCommands(Registry& registry) {
           "E.g. 'state=JOB_STATE_RUNNING AND labels.team=vision'");
   AddText(list_app, "--limit=N", list->limit, "At most so many jobs");
   AddText(list_app, "--page-size=N", list->page_size, "Jobs asked for at once (default 100)");
-  AddText(list_app, "--sort-by=FIELD,…", list->sort_by, "~FIELD for descending");
+  AddText(list_app, "--sort-by=FIELD,...", list->sort_by, "~FIELD for descending");
   AddText(list_app, "--format=FORMAT", list->format,
           "json, yaml, value(FIELD,…) or table(FIELD,…)");
   AddServerFlags(list_app, list->server);

@@ -127,13 +127,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddText(app, "--display-name=NAME", create.display_name, "Name of the job, for people");
   AddText(app, "--config=FILE", flags.config_file,
           "A CustomJobSpec, or a CustomJob, in YAML or JSON; - is standard input");
-  AddTexts(app, "--worker-pool-spec=KEY=VALUE,…", create.worker_pool_specs,
+  AddTexts(app, "--worker-pool-spec=KEY=VALUE,...", create.worker_pool_specs,
            "One worker pool; once for each, empty to skip one (see below)");
-  AddTexts(app, "--args=ARG,…", flags.args, "Arguments for the programs of all pools");
-  AddTexts(app, "--command=WORD,…", flags.command, "Entrypoint of the containers of all pools");
-  AddTexts(app, "--python-package-uris=URI,…", flags.python_package_uris,
+  AddTexts(app, "--args=ARG,...", flags.args, "Arguments for the programs of all pools");
+  AddTexts(app, "--command=WORD,...", flags.command, "Entrypoint of the containers of all pools");
+  AddTexts(app, "--python-package-uris=URI,...", flags.python_package_uris,
            "Packages to install, in pools with python-module");
-  AddTexts(app, "--labels=KEY=VALUE,…", flags.labels, "Labels of the job");
+  AddTexts(app, "--labels=KEY=VALUE,...", flags.labels, "Labels of the job");
   AddText(app, "--service-account=ACCOUNT", create.service_account, "Account that the job runs as");
   AddText(app, "--network=NETWORK", create.network, "Network to peer with");
   AddSwitch(app, "--enable-web-access", create.enable_web_access, "Allow shells in replicas");

@@ -65,6 +65,8 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
   AddText(app, "--endpoint=HOST:PORT", flags.endpoint,
           "Address of musterd (MUSTER_ENDPOINT; default: the musterd of this machine)")
       ->group(kGroup);
+  app.add_flag("-q,--quiet", flags.quiet, "Accepted for gcloud's sake; no command asks questions")
+      ->group(kGroup);
 }
 
 Result<Session> OpenSession(const Context& context, const ServerFlags& flags) {

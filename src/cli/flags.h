@@ -34,6 +34,7 @@ struct ServerFlags {
   std::string project;
   std::string region;
   std::string endpoint;
+  bool quiet = false;  // gcloud's; nothing here asks questions
 };
 void AddServerFlags(CLI::App& app, ServerFlags& flags);
 

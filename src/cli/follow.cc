@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kWaitingPollPeriod{2};
 // Short, since Ctrl-C is not heard meanwhile.
 constexpr std::chrono::seconds kWaitingPollTimeout{3};
+constexpr std::chrono::milliseconds kPollMost{1000};
 
 class Follower {
  public:
@@ -27,13 +27,15 @@ class Follower {
         options_(options),
         formatter_({.color = context.out.has_color(), .keep_multiline = options.keep_multiline}),
         view_api_(api.find(), kWaitingPollTimeout),
-        reader_(api.find(), job_name, options.task_name, options.reader) {}
+        reader_(api.find(), job_name, options.task_name, options.reader),
+        next_waiting_poll_(steady_clock::now() + options.waiting_poll) {}
 
   Result<Followed> Run() {
     while (true) {
       std::array<pollfd, 2> sources{pollfd{interrupts_.fd(), POLLIN, 0},
                                     pollfd{reader_.fd(), POLLIN, 0}};
-      ::poll(sources.data(), sources.size(), 1000);
+      ::poll(sources.data(), sources.size(),
+             static_cast<int>(std::min(options_.waiting_poll, kPollMost).count()));
       LogReader::Batch batch = reader_.Take();
       Print(batch);
       if (context_.out.error_number() != 0) return Done(FollowEnd::kOutputClosed);
@@ -84,7 +86,7 @@ class Follower {
   void TellWhyItWaits() {
     const auto now = steady_clock::now();
     if (!is_waiting_ || options_.as_json || now < next_waiting_poll_) return;
-    next_waiting_poll_ = now + kWaitingPollPeriod;
+    next_waiting_poll_ = now + options_.waiting_poll;
     const Result<json> view = view_api_.Get("/muster/v1/" + job_name_);
     if (!view) return;
     const std::string state = TextAt(*view, "state");
@@ -107,7 +109,7 @@ class Follower {
   bool cancel_requested_ = false;
   bool is_waiting_ = true;
   std::string told_reason_;
-  steady_clock::time_point next_waiting_poll_ = steady_clock::now() + kWaitingPollPeriod;
+  steady_clock::time_point next_waiting_poll_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Watching a job: its log as it comes, until it ends.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@ struct FollowOptions {
   bool as_json = false;  // one muster.v1.LogEntry a line
   // The first Ctrl-C cancels the job and goes on watching; else it stops watching.
   bool cancel_on_interrupt = false;
+  std::chrono::milliseconds waiting_poll{2000};  // how often to ask why the job waits
   LogReaderOptions reader;
 };
 

@@ -92,7 +92,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddText(app, "--image=URI", run.image, "A container image (default: this machine as it is)");
   AddText(app, "--timeout=DURATION", flags.timeout,
           "End the job after this long, e.g. 90s, 15m, 1h30m");
-  AddTexts(app, "--labels=KEY=VALUE,…", flags.labels, "Labels of the job");
+  AddTexts(app, "--labels=KEY=VALUE,...", flags.labels, "Labels of the job");
   app.add_flag("--print-yaml,--dry-run", flags.print_yaml,
                "Print the CustomJob instead of submitting it");
   app.add_flag("-d,--detach", flags.detach, "Submit, and do not watch");

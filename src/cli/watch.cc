@@ -44,7 +44,8 @@ Result<int> WatchJob(Invocation& invocation, Session& session, const std::string
   }
   MUSTER_ASSIGN(const json job, session.api.Get("/v1/" + job_name));
   const Result<json> view = session.api.Get("/muster/v1/" + job_name);
-  context.Say("{}", JobSummary(job, view ? *view : json(), context.err));
+  context.out.Flush();
+  context.err.Write(JobSummary(job, view ? *view : json(), context.err));
   const int status = ExitOf(TextAt(job, "state"));
   return followed.cancel_requested && status == kExitCancelled ? kExitInterrupted : status;
 }

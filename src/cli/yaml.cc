@@ -19,7 +19,7 @@ constexpr auto kTextFields = std::to_array<std::string_view>(
     {"args", "command", "labels", "value", "name", "displayName", "display_name", "imageUri",
      "image_uri", "packageUris", "package_uris", "pythonModule", "python_module", "jobDir"});
 
-constexpr int kNodesMax = 1'000'000;
+constexpr int kNodesMax = 200'000;
 constexpr int kDepthMax = 100;
 
 bool IsTextField(std::string_view key) {
@@ -156,7 +156,11 @@ bool LooksLikeJson(std::string_view text) {
 // Whether `text` may stand without quotes. Narrower than YAML allows, so plainly right.
 bool IsPlain(std::string_view text) {
   if (text.empty() || text.front() == ' ' || text.back() == ' ') return false;
-  if (std::string_view("-?:,[]{}#&*!|>'\"%@`=<~.").find(text.front()) != std::string_view::npos) {
+  if (std::string_view("?:,[]{}#&*!|>'\"%@`=<").find(text.front()) != std::string_view::npos) {
+    return false;
+  }
+  // "-x" and "--x" are words; "- x" is a list, "---" and "..." divide documents.
+  if (text == "-" || text.starts_with("- ") || text.starts_with("---") || text.starts_with("...")) {
     return false;
   }
   for (const unsigned char c : text) {

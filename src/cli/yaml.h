@@ -14,8 +14,8 @@ namespace muster::cli {
 // Scalars: quoted ones are strings; plain ones follow YAML 1.2's core schema (null, true, 12, 0x1f,
 // 0.5, .inf is refused), else they are strings. Where the API wants text (args, command, labels, an
 // env value, …) a plain number or boolean is kept as it was written: `args: [--lr, 0.10]` gives
-// "0.10". Duplicate keys, several documents and documents that explode through aliases are
-// INVALID_ARGUMENT, with the line.
+// "0.10" (null stays null). Duplicate keys, several documents and documents that explode through
+// aliases are INVALID_ARGUMENT, with the line.
 Result<nlohmann::json> ParseDocument(std::string_view text);
 
 // Block style, two spaces, keys in alphabetical order, strings quoted where they would read as
