@@ -120,11 +120,13 @@ Status Run(const Flags& flags) {
   MUSTER_ASSIGN(const int resumed, controller.Recover());
   if (resumed > 0) LogInfo("{} jobs are taken up again", resumed);
 
-  MUSTER_ASSIGN(const auto server, server::Server::Start({.listen = flags.listen}, server::AllMethods(controller), controller));
-  MUSTER_TRY(WriteFileAtomic(endpoint_file, nlohmann::json{{"address", server->address()},
-                                                           {"pid", ::getpid()}}.dump() + "\n"));
-  std::printf("musterd serves %s, data in %s\n", server->address().c_str(),
-              data_directory.c_str());
+  MUSTER_ASSIGN(
+      const auto server,
+      server::Server::Start({.listen = flags.listen}, server::AllMethods(controller), controller));
+  MUSTER_TRY(WriteFileAtomic(
+      endpoint_file,
+      nlohmann::json{{"address", server->address()}, {"pid", ::getpid()}}.dump() + "\n"));
+  std::printf("musterd serves %s, data in %s\n", server->address().c_str(), data_directory.c_str());
   std::fflush(stdout);
 
   boost::asio::signal_set signals(loop, SIGINT, SIGTERM);

@@ -63,6 +63,13 @@ def ensure_pip(python):
              f"'{sys.executable} -m ensurepip' or as the system's package python3-pip")
 
 
+def can_build(python):
+    """Whether setuptools makes wheels here: by itself since 70.1, before with the package wheel."""
+    if not has(python, "setuptools"):
+        return False
+    return has(python, "wheel") or has(python, "setuptools.command.bdist_wheel")
+
+
 def is_plain_sdist(file):
     """A source package that only says setup.py: it builds with the setuptools that are there."""
     if not tarfile.is_tarfile(file):
@@ -77,17 +84,19 @@ def install(python, files):
                "--no-warn-script-location", "--progress-bar", "off"]
     # Building apart from the environment would fetch setuptools anew: slow, and impossible offline.
     plain = [file for file in files if is_plain_sdist(file)]
-    if plain and len(plain) == len(files) and has(python, "setuptools"):
+    if plain and len(plain) == len(files) and can_build(python):
         command.append("--no-build-isolation")
     process = subprocess.Popen(command + files, stderr=subprocess.PIPE, text=True, errors="replace")
     errors = []
     for line in process.stderr:
         sys.stderr.write(line)
         sys.stderr.flush()
-        if line.startswith("ERROR:"):
-            errors.append(line[len("ERROR:"):].strip())
+        # pip's own errors, and those of the build tools that it shows indented.
+        head, colon, rest = line.strip().partition(":")
+        if colon and head.lower() == "error" and rest.strip() not in errors:
+            errors.append(rest.strip())
     if process.wait() != 0:
-        reason = " ".join(errors)[:1000] or f"pip ended with status {process.returncode}"
+        reason = "; ".join(errors)[:1000] or f"pip ended with status {process.returncode}"
         fail(f"the Python package {names(files)} could not be installed: {reason}")
 
 

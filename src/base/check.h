@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define MUSTER_CHECK(condition)                                                             \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                        \
+#define MUSTER_CHECK(condition)                                                                 \
+  do {                                                                                          \
+    if (!(condition)) [[unlikely]] {                                                            \
       std::fprintf(stderr, "%s:%d: MUSTER_CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                         \
-    }                                                                                       \
+      std::abort();                                                                             \
+    }                                                                                           \
   } while (false)

@@ -61,10 +61,10 @@ template <typename... Args>
 }  // namespace muster
 
 // Hand a failed Result's error to the caller.
-#define MUSTER_TRY(expression)                                            \
-  do {                                                                    \
-    auto muster_status = (expression);                                    \
-    if (!muster_status) return std::unexpected(muster_status.error());    \
+#define MUSTER_TRY(expression)                                         \
+  do {                                                                 \
+    auto muster_status = (expression);                                 \
+    if (!muster_status) return std::unexpected(muster_status.error()); \
   } while (false)
 
 #define MUSTER_CONCAT_(a, b) a##b
@@ -73,7 +73,7 @@ template <typename... Args>
 // MUSTER_ASSIGN(auto text, ReadFile(path));
 #define MUSTER_ASSIGN(declaration, expression) \
   MUSTER_ASSIGN_(MUSTER_CONCAT(muster_result_, __LINE__), declaration, expression)
-#define MUSTER_ASSIGN_(result, declaration, expression)     \
-  auto result = (expression);                               \
-  if (!result) return std::unexpected(result.error());      \
+#define MUSTER_ASSIGN_(result, declaration, expression) \
+  auto result = (expression);                           \
+  if (!result) return std::unexpected(result.error());  \
   declaration = std::move(*result)

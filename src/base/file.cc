@@ -19,7 +19,7 @@ Result<std::string> ReadFile(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return FailErrno(errno, path.string());
   std::string content;
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) == 0 && info.st_size > 0) content.reserve(size_t(info.st_size) + 1);
   char buffer[16384];
   for (;;) {
@@ -68,7 +68,7 @@ namespace {
 Status RemoveEntries(const fs::path& directory, dev_t device) {
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    struct stat info {};
+    struct stat info{};
     if (::lstat(it->path().c_str(), &info) != 0) continue;
     if (info.st_dev != device) {
       return Fail(Code::kFailedPrecondition, "{}: something is mounted there; left as it is",
@@ -92,7 +92,7 @@ Status RemoveEntries(const fs::path& directory, dev_t device) {
 }  // namespace
 
 Status RemoveTree(const fs::path& path) {
-  struct stat info {};
+  struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT) return {};
     return FailErrno(errno, path.string());

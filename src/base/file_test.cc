@@ -23,7 +23,7 @@ TEST_F(FileTest, WriteReplacesWhole) {
   ASSERT_TRUE(WriteFileAtomic(directory_ / "f", "one"));
   ASSERT_TRUE(WriteFileAtomic(directory_ / "f", "two", 0600));
   EXPECT_EQ(*ReadFile(directory_ / "f"), "two");
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat((directory_ / "f").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()), 1);

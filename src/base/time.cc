@@ -69,17 +69,17 @@ Result<Time> ParseRfc3339(std::string_view text) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
   int64_t micros = 0;
   std::chrono::minutes offset(0);
-  const bool read =
-      TakeNumber(rest, 4, year) && TakeChar(rest, "-") && TakeNumber(rest, 2, month) &&
-      TakeChar(rest, "-") && TakeNumber(rest, 2, day) && TakeChar(rest, "Tt ") &&
-      TakeNumber(rest, 2, hour) && TakeChar(rest, ":") && TakeNumber(rest, 2, minute) &&
-      TakeChar(rest, ":") && TakeNumber(rest, 2, second) && TakeFraction(rest, micros) &&
-      TakeOffset(rest, offset) && rest.empty();
+  const bool read = TakeNumber(rest, 4, year) && TakeChar(rest, "-") &&
+                    TakeNumber(rest, 2, month) && TakeChar(rest, "-") && TakeNumber(rest, 2, day) &&
+                    TakeChar(rest, "Tt ") && TakeNumber(rest, 2, hour) && TakeChar(rest, ":") &&
+                    TakeNumber(rest, 2, minute) && TakeChar(rest, ":") &&
+                    TakeNumber(rest, 2, second) && TakeFraction(rest, micros) &&
+                    TakeOffset(rest, offset) && rest.empty();
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
                                          std::chrono::day(day)};
   if (!read || !date.ok() || hour > 23 || minute > 59 || second > 60) {
-    return Fail(Code::kInvalidArgument,
-                "'{}' is not an RFC 3339 time such as 2026-11-20T17:36:26Z", text);
+    return Fail(Code::kInvalidArgument, "'{}' is not an RFC 3339 time such as 2026-11-20T17:36:26Z",
+                text);
   }
   return Time(std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
               std::chrono::minutes(minute) + std::chrono::seconds(second) + Duration(micros) -

@@ -110,7 +110,8 @@ Status CheckBucketName(std::string_view bucket) {
     return Fail(Code::kInvalidArgument, "'{}' is not a bucket name: {}", bucket.substr(0, 300),
                 rule);
   };
-  if (bucket.size() < 3) return refuse("it needs at least 3 characters");
+  // Google wants at least 3 characters; a directory does not, and people write gs://b to try.
+  if (bucket.empty()) return refuse("it is empty");
   const bool dotted = bucket.find('.') != std::string_view::npos;
   if (dotted ? bucket.size() > kDottedNameBytesMax : bucket.size() > kComponentBytesMax) {
     return refuse("it may have at most 63 characters, or 222 with dots");

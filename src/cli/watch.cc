@@ -1,5 +1,7 @@
 #include "cli/watch.h"
 
+#include <filesystem>
+
 #include "cli/job_report.h"
 
 namespace muster::cli {
@@ -11,6 +13,16 @@ int ExitOf(std::string_view state) {
   if (state == "JOB_STATE_SUCCEEDED") return kExitOk;
   if (state == "JOB_STATE_CANCELLED") return kExitCancelled;
   return kExitFailed;
+}
+
+// A model's directory that we can see to be empty is not worth showing: the program saves
+// elsewhere.
+void DropEmptyModelDirectory(json& view) {
+  std::error_code error;
+  const std::filesystem::path directory = TextAt(view, "modelDirectory");
+  if (!directory.empty() && std::filesystem::is_empty(directory, error) && !error) {
+    view.erase("modelDirectory");
+  }
 }
 
 }  // namespace
@@ -43,9 +55,10 @@ Result<int> WatchJob(Invocation& invocation, Session& session, const std::string
     return kExitInterrupted;
   }
   MUSTER_ASSIGN(const json job, session.api.Get("/v1/" + job_name));
-  const Result<json> view = session.api.Get("/muster/v1/" + job_name);
+  json view = session.api.Get("/muster/v1/" + job_name).value_or(json());
+  DropEmptyModelDirectory(view);
   context.out.Flush();
-  context.err.Write(JobSummary(job, view ? *view : json(), context.err));
+  context.err.Write(JobSummary(job, view, context.err));
   const int status = ExitOf(TextAt(job, "state"));
   return followed.cancel_requested && status == kExitCancelled ? kExitInterrupted : status;
 }

@@ -30,8 +30,7 @@ class Reader {
       if (field == fields.end()) {
         std::string known;
         for (const auto& [name, unused] : fields) known += (known.empty() ? "" : ", ") + name;
-        return Bad(entry.first,
-                   fmt::format("{} has no key '{}'; it knows: {}", what, key, known));
+        return Bad(entry.first, fmt::format("{} has no key '{}'; it knows: {}", what, key, known));
       }
       MUSTER_TRY(field->second(entry.second));
     }
@@ -55,7 +54,8 @@ class Reader {
     };
   }
 
-  Field Number(const std::string& what, double least, const std::function<void(double)>& set) const {
+  Field Number(const std::string& what, double least,
+               const std::function<void(double)>& set) const {
     return [this, what, least, set](const YAML::Node& node) -> Status {
       double value = 0;
       MUSTER_TRY(Scalar(what, value)(node));
@@ -162,8 +162,8 @@ Status ReadBuckets(const Reader& reader, const YAML::Node& node, Config& config)
     std::string directory;
     MUSTER_TRY(reader.Scalar("buckets." + name, directory)(entry.second));
     if (!directory.starts_with('/')) {
-      return reader.Bad(entry.second, fmt::format("buckets.{}: '{}' is not an absolute path", name,
-                                                  directory));
+      return reader.Bad(entry.second,
+                        fmt::format("buckets.{}: '{}' is not an absolute path", name, directory));
     }
     if (name == "root") {
       config.buckets_root = directory;
@@ -190,14 +190,14 @@ Status ReadRoot(const Reader& reader, const YAML::Node& root, Config& config) {
                                                       {"off", Isolation::kOff}};
   return reader.Mapping(
       root, "the configuration",
-      {{"network", reader.Choice<Network>(
-                       "network", {{"host", Network::kHost}, {"private", Network::kPrivate}},
-                       config.network)},
-       {"accelerators", reader.Choice<MissingAccelerators>(
-                            "accelerators",
-                            {{"run-without", MissingAccelerators::kRunWithout},
-                             {"wait", MissingAccelerators::kWait}},
-                            config.accelerators)},
+      {{"network",
+        reader.Choice<Network>(
+            "network", {{"host", Network::kHost}, {"private", Network::kPrivate}}, config.network)},
+       {"accelerators",
+        reader.Choice<MissingAccelerators>("accelerators",
+                                           {{"run-without", MissingAccelerators::kRunWithout},
+                                            {"wait", MissingAccelerators::kWait}},
+                                           config.accelerators)},
        {"images",
         [&](const YAML::Node& node) {
           return reader.Sequence(node, "images", [&](const YAML::Node& entry) {
@@ -214,8 +214,8 @@ Status ReadRoot(const Reader& reader, const YAML::Node& root, Config& config) {
        {"oversubscribe",
         reader.Number("oversubscribe", 1, [&](double v) { config.oversubscribe = v; })},
        {"cpus", reader.Number("cpus", 0.01, [&](double v) { config.cpus = v; })},
-       {"memory_gb", reader.Number("memory_gb", 0.01,
-                                   [&](double v) { config.memory_mb = int64_t(v * 1024); })},
+       {"memory_gb",
+        reader.Number("memory_gb", 0.01, [&](double v) { config.memory_mb = int64_t(v * 1024); })},
        {"gpus", reader.Number("gpus", 0, [&](double v) { config.gpus = int(v); })},
        {"grace_period", reader.Period("grace_period", config.grace_period)},
        {"ports", [&](const YAML::Node& node) { return ReadPorts(reader, node, config.ports); }},

@@ -25,15 +25,15 @@ struct Config {
   MissingAccelerators accelerators = MissingAccelerators::kRunWithout;
   std::vector<control::ImageMapping> images;
   std::vector<job::MachineType> machine_types;
-  std::filesystem::path buckets_root;                          // empty: <data-dir>/buckets
-  std::map<std::string, std::filesystem::path> buckets;        // by name, elsewhere
-  double oversubscribe = 16;                                   // times the machine's vCPUs and memory
-  std::optional<double> cpus;                                  // instead of the machine's
-  std::optional<int64_t> memory_mb;                            // MiB
+  std::filesystem::path buckets_root;                    // empty: <data-dir>/buckets
+  std::map<std::string, std::filesystem::path> buckets;  // by name, elsewhere
+  double oversubscribe = 16;                             // times the machine's vCPUs and memory
+  std::optional<double> cpus;                            // instead of the machine's
+  std::optional<int64_t> memory_mb;                      // MiB
   std::optional<int> gpus;
   std::chrono::milliseconds grace_period{std::chrono::seconds(10)};
   std::pair<int, int> ports{20000, 29999};
-  Isolation mounts = Isolation::kAuto;                         // /gcs and /var/log-storage
+  Isolation mounts = Isolation::kAuto;  // /gcs and /var/log-storage
   Isolation memory_limits = Isolation::kAuto;
 };
 

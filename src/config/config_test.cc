@@ -70,19 +70,19 @@ TEST_P(BadConfigs, NamesLineAndKey) {
 
 INSTANTIATE_TEST_SUITE_P(
     Config, BadConfigs,
-    testing::Values(
-        BadConfig{"network: bridge", "c.yaml:1: network is host or private"},
-        BadConfig{"\nnetwrok: host", "c.yaml:2: the configuration has no key 'netwrok'"},
-        BadConfig{"images: 3", "c.yaml:1: images must be a list"},
-        BadConfig{"images: [{python: /x}]", "an image needs a pattern"},
-        BadConfig{"images: [{pattern: x, pyton: /x}]", "no key 'pyton'"},
-        BadConfig{"oversubscribe: 0", "oversubscribe must be at least 1"},
-        BadConfig{"cpus: many", "cpus: 'many' is not a number"},
-        BadConfig{"grace_period: soon", "'soon' is not a duration"},
-        BadConfig{"ports: 1-5", "is not a range"},
-        BadConfig{"machine_types: [{name: t}]", "machine type t needs vcpus"},
-        BadConfig{"buckets: {b: relative}", "not an absolute path"},
-        BadConfig{"a: [", "c.yaml:"}));
+    testing::Values(BadConfig{"network: bridge", "c.yaml:1: network is host or private"},
+                    BadConfig{"\nnetwrok: host",
+                              "c.yaml:2: the configuration has no key 'netwrok'"},
+                    BadConfig{"images: 3", "c.yaml:1: images must be a list"},
+                    BadConfig{"images: [{python: /x}]", "an image needs a pattern"},
+                    BadConfig{"images: [{pattern: x, pyton: /x}]", "no key 'pyton'"},
+                    BadConfig{"oversubscribe: 0", "oversubscribe must be at least 1"},
+                    BadConfig{"cpus: many", "cpus: 'many' is not a number"},
+                    BadConfig{"grace_period: soon", "'soon' is not a duration"},
+                    BadConfig{"ports: 1-5", "is not a range"},
+                    BadConfig{"machine_types: [{name: t}]", "machine type t needs vcpus"},
+                    BadConfig{"buckets: {b: relative}", "not an absolute path"},
+                    BadConfig{"a: [", "c.yaml:"}));
 
 TEST(Config, MissingFileIsNamed) {
   const auto config = LoadConfig("/nonexistent/muster.yaml");

@@ -143,9 +143,15 @@ void Controller::Take(std::unique_ptr<JobRun> run) {
 
 void Controller::Finished(JobRun& run) {
   switch (run.lifecycle().state()) {
-    case job::JobState::kSucceeded: totals_.succeeded.fetch_add(1); break;
-    case job::JobState::kCancelled: totals_.cancelled.fetch_add(1); break;
-    default: totals_.failed.fetch_add(1); break;
+    case job::JobState::kSucceeded:
+      totals_.succeeded.fetch_add(1);
+      break;
+    case job::JobState::kCancelled:
+      totals_.cancelled.fetch_add(1);
+      break;
+    default:
+      totals_.failed.fetch_add(1);
+      break;
   }
   runs_.erase(run.uid());
 }
@@ -244,7 +250,8 @@ Result<LogSources> Controller::Logs(const std::string& name) {
   // The state first: whatever is listed after a terminal state was seen is all there will be.
   MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
   MUSTER_ASSIGN(const std::vector<store::AttemptRecord> attempts, store_.Attempts(record.job_uid));
-  LogSources sources{.job_uid = record.job_uid, .sources = {}, .ended = false, .state = job.state()};
+  LogSources sources{
+      .job_uid = record.job_uid, .sources = {}, .ended = false, .state = job.state()};
   sources.ended = job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())));
   sources.sources.push_back({.key = "service", .task_name = "service", .attempt = 0, .file = {}});
   for (const store::AttemptRecord& attempt : attempts) {
@@ -259,8 +266,8 @@ Result<LogSources> Controller::Logs(const std::string& name) {
 }
 
 logs::ReadEvents Controller::EventReader(const std::string& job_uid) {
-  return [this, job_uid](int64_t after, int limit)
-             -> Result<std::vector<std::pair<int64_t, logs::LogEntry>>> {
+  return [this, job_uid](int64_t after,
+                         int limit) -> Result<std::vector<std::pair<int64_t, logs::LogEntry>>> {
     MUSTER_ASSIGN(const std::vector<store::EventRecord> events,
                   store_.Events(job_uid, after, limit));
     std::vector<std::pair<int64_t, logs::LogEntry>> entries;

@@ -26,24 +26,24 @@ constexpr auto kDeadline = std::chrono::seconds(10);
 // A Controller with its loop's thread; dropped without notice, as by kill -9, when destroyed.
 class Process {
  public:
-  explicit Process(const fs::path& directory)
-      : engine(loop_), buckets_(directory / "buckets") {
+  explicit Process(const fs::path& directory) : engine(loop_), buckets_(directory / "buckets") {
     store_ = std::move(*store::Store::Open(directory / "muster.db"));
     LaunchSite site{.data_directory = directory,
                     .endpoint_file = directory / "musterd.json",
                     .inherited = {{"HOME", "/root"}},
                     .grace_period = std::chrono::seconds(10),
                     .gcs_mount = true};
-    controller = std::make_unique<Controller>(
-        loop_, *store_, buckets_, clock_,
-        Controller::Options{site, ImageMap({{.pattern = "gcr.io/mapped/*",
-                                             .python = {},
-                                             .env = {},
-                                             .entrypoint = {},
-                                             .cmd = {},
-                                             .working_directory = {}}},
-                                           "/usr/bin:/bin"),
-                            job::MachineCatalog::Builtin()});
+    controller =
+        std::make_unique<Controller>(loop_, *store_, buckets_, clock_,
+                                     Controller::Options{site,
+                                                         ImageMap({{.pattern = "gcr.io/mapped/*",
+                                                                    .python = {},
+                                                                    .env = {},
+                                                                    .entrypoint = {},
+                                                                    .cmd = {},
+                                                                    .working_directory = {}}},
+                                                                  "/usr/bin:/bin"),
+                                                         job::MachineCatalog::Builtin()});
     controller->Attach(engine);
     engine.Attach(*controller);
   }
@@ -271,8 +271,9 @@ TEST_F(ControllerTest, ValidationErrorsCreateNothing) {
   const auto created = process_->controller->Create(kParent, job);
   ASSERT_FALSE(created);
   EXPECT_EQ(created.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(process_->controller->List({.parent = kParent, .filter = {}, .page_size = 0,
-                                          .page_token = {}})->jobs,
+  EXPECT_THAT(process_->controller
+                  ->List({.parent = kParent, .filter = {}, .page_size = 0, .page_token = {}})
+                  ->jobs,
               IsEmpty());
 }
 

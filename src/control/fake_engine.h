@@ -21,15 +21,15 @@ class FakeEngine final : public engine::Engine {
 
   void Attach(engine::Listener& listener) { listener_ = &listener; }
 
-  bool admit = true;                  // answer Request with a grant
-  bool stops_end_attempts = true;     // Stop ends the attempt with 143
-  std::string refuse;                 // non-empty: Request fails with it
-  std::string refuse_start;           // non-empty: Start fails with it
+  bool admit = true;                                        // answer Request with a grant
+  bool stops_end_attempts = true;                           // Stop ends the attempt with 143
+  std::string refuse;                                       // non-empty: Request fails with it
+  std::string refuse_start;                                 // non-empty: Start fails with it
   std::map<engine::AttemptKey, engine::AttemptFate> fates;  // for AdoptAttempt; else kRunning
   std::map<engine::AttemptKey, muster::v1::LaunchSpec> running;
   std::map<engine::AttemptKey, muster::v1::Exited> reports;
   std::vector<engine::AttemptKey> started, stopped;
-  std::set<std::string> held;         // gangs
+  std::set<std::string> held;  // gangs
   std::vector<std::string> released;
 
   static engine::AttemptKey KeyOf(const muster::v1::LaunchSpec& spec) {

@@ -73,8 +73,11 @@ Result<LocalImage> ImageMap::Resolve(std::string_view image_uri) const {
                 "under images:, the line\n  - {{pattern: \"{}\", python: /path/to/venv}}",
                 image_uri, image_uri);
   }
-  LocalImage image{.interpreter = {}, .env = {}, .entrypoint = mapping->entrypoint,
-                   .cmd = mapping->cmd, .working_directory = mapping->working_directory};
+  LocalImage image{.interpreter = {},
+                   .env = {},
+                   .entrypoint = mapping->entrypoint,
+                   .cmd = mapping->cmd,
+                   .working_directory = mapping->working_directory};
   std::string path = path_;
   if (mapping->python.empty()) {
     image.interpreter = FindOnPath(path_, "python3");
@@ -112,8 +115,8 @@ Result<std::vector<std::string>> ProgramOf(const job::PoolPlan& pool, const Loca
     program = container.command;
     Append(program, container.args);
   }
-  if (program.empty() || (container.command.empty() && image.entrypoint.empty() &&
-                          image.cmd.empty())) {
+  if (program.empty() ||
+      (container.command.empty() && image.entrypoint.empty() && image.cmd.empty())) {
     return Fail(Code::kInvalidArgument,
                 "job_spec.worker_pool_specs[{}].container_spec.command is empty, and the local "
                 "environment for the image {} has no entrypoint: give a command, or an "

@@ -27,8 +27,8 @@ struct ImageMapping {
 
 // What a task needs to run here.
 struct LocalImage {
-  std::string interpreter;    // absolute path of its python3; empty if there is none
-  job::EnvironmentList env;   // PATH first, then VIRTUAL_ENV, then the mapping's
+  std::string interpreter;   // absolute path of its python3; empty if there is none
+  job::EnvironmentList env;  // PATH first, then VIRTUAL_ENV, then the mapping's
   std::vector<std::string> entrypoint;
   std::vector<std::string> cmd;
   std::string working_directory;

@@ -15,8 +15,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 ImageMapping Mapping(std::string pattern, std::string python = {}) {
-  return {.pattern = std::move(pattern), .python = std::move(python), .env = {}, .entrypoint = {},
-          .cmd = {}, .working_directory = {}};
+  return {.pattern = std::move(pattern),
+          .python = std::move(python),
+          .env = {},
+          .entrypoint = {},
+          .cmd = {},
+          .working_directory = {}};
 }
 
 class ImageMapTest : public testing::Test {
@@ -33,9 +37,9 @@ class ImageMapTest : public testing::Test {
 
 TEST_F(ImageMapTest, PrebuiltImagesMeanThePathsFirstPython) {
   const ImageMap images({}, "/nowhere:" + (venv_ / "bin").string() + ":/usr/bin");
-  for (const char* uri : {"us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest",
-                          "gcr.io/cloud-aiplatform/training/pytorch-gpu.1-9:latest",
-                          "muster.local/host"}) {
+  for (const char* uri :
+       {"us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest",
+        "gcr.io/cloud-aiplatform/training/pytorch-gpu.1-9:latest", "muster.local/host"}) {
     const auto image = images.Resolve(uri);
     ASSERT_TRUE(image) << uri;
     EXPECT_EQ(image->interpreter, (venv_ / "bin/python3").string());
@@ -56,7 +60,8 @@ TEST_F(ImageMapTest, FirstMatchWinsAndItsBinComesFirst) {
 TEST_F(ImageMapTest, UnknownImageShowsTheLineToAdd) {
   const auto image = ImageMap({}, "/usr/bin").Resolve("gcr.io/p/i");
   ASSERT_FALSE(image);
-  EXPECT_THAT(image.error().message, HasSubstr("- {pattern: \"gcr.io/p/i\", python: /path/to/venv}"));
+  EXPECT_THAT(image.error().message,
+              HasSubstr("- {pattern: \"gcr.io/p/i\", python: /path/to/venv}"));
 }
 
 job::PoolPlan Container(std::vector<std::string> command, std::vector<std::string> args) {

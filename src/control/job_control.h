@@ -59,7 +59,7 @@ class JobControl {
   struct Counts {
     int64_t jobs_created = 0;
     int64_t jobs_waiting = 0;
-    int64_t jobs_active = 0;     // admitted and not ended
+    int64_t jobs_active = 0;  // admitted and not ended
     int64_t replicas_running = 0;
     int64_t jobs_succeeded = 0;  // since this process started, as the next two
     int64_t jobs_failed = 0;

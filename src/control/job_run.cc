@@ -24,10 +24,14 @@ google::protobuf::Timestamp ToTimestamp(Time time) {
 
 job::ExitKind KindOf(muster::v1::Exited::Cause cause) {
   switch (cause) {
-    case muster::v1::Exited::OUT_OF_MEMORY: return job::ExitKind::kOutOfMemory;
-    case muster::v1::Exited::NEVER_STARTED: return job::ExitKind::kNeverStarted;
-    case muster::v1::Exited::STOPPED: return job::ExitKind::kStopped;
-    default: return job::ExitKind::kExited;
+    case muster::v1::Exited::OUT_OF_MEMORY:
+      return job::ExitKind::kOutOfMemory;
+    case muster::v1::Exited::NEVER_STARTED:
+      return job::ExitKind::kNeverStarted;
+    case muster::v1::Exited::STOPPED:
+      return job::ExitKind::kStopped;
+    default:
+      return job::ExitKind::kExited;
   }
 }
 
@@ -165,11 +169,12 @@ Result<muster::v1::ReportResponse> JobRun::Report(const muster::v1::ReportReques
 job::ExitCause JobRun::CauseOf(const Attempt& attempt) const {
   const auto report = context_.engine.ReadReport(attempt.launch);
   if (!report) {
-    return {.kind = job::ExitKind::kAgentLost,
-            .status = 137,
-            .detail = fmt::format("Its agent ended without a report; its last words may be in {}",
-                                  (std::filesystem::path(attempt.launch.attempt_directory()) /
-                                   "agent.log").string())};
+    return {
+        .kind = job::ExitKind::kAgentLost,
+        .status = 137,
+        .detail = fmt::format(
+            "Its agent ended without a report; its last words may be in {}",
+            (std::filesystem::path(attempt.launch.attempt_directory()) / "agent.log").string())};
   }
   return {.kind = KindOf(report->cause()), .status = report->status(), .detail = report->detail()};
 }
@@ -247,7 +252,8 @@ void JobRun::Prepare(std::vector<job::Action> actions, Time now) {
       if (Status prepared = PrepareStart(*start, now); !prepared) {
         Post([this, start = *start, error = prepared.error()] {
           Handle(job::event::ReplicaExited{
-              start.replica, start.attempt,
+              start.replica,
+              start.attempt,
               {.kind = job::ExitKind::kNeverStarted, .status = 127, .detail = error.message}});
         });
         continue;
@@ -320,8 +326,8 @@ void JobRun::Save() {
   dirty_ = true;
   Publish();
   record_.lifecycle = lifecycle_.Save();
-  store::JobChange change{.resource = ToResource(job_), .job = record_, .attempts = {},
-                          .events = unsaved_lines_};
+  store::JobChange change{
+      .resource = ToResource(job_), .job = record_, .attempts = {}, .events = unsaved_lines_};
   for (const auto& [id, attempt] : attempts_) {
     if (!attempt.dirty) continue;
     const bool ended = attempt.view.state() == "ENDED";
@@ -367,7 +373,8 @@ void JobRun::CarryOut(std::vector<job::Action> actions) {
       if (started) continue;
       Post([this, id, error = started.error()] {
         Handle(job::event::ReplicaExited{
-            id.first, id.second,
+            id.first,
+            id.second,
             {.kind = job::ExitKind::kNeverStarted, .status = 127, .detail = error.message}});
       });
     } else if (const auto* stop = std::get_if<job::action::StopReplica>(&action)) {

@@ -5,7 +5,8 @@
 // Invariants:
 //  1. Starts are carried out only after the change that decided them is stored, so that after a
 //     crash every attempt that may be running is known.
-//  2. The gang is released before the terminal state is stored, so that whoever sees the state finds
+//  2. The gang is released before the terminal state is stored, so that whoever sees the state
+//  finds
 //     nothing of the job left.
 //  3. Events of the engine and of agents about attempts that are not current change nothing.
 #pragma once

@@ -15,12 +15,30 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsInherited(std::string_view name) {
-  static constexpr std::array<std::string_view, 24> kNames = {
-      "HOME",           "USER",          "LOGNAME",     "SHELL",       "LANG",
-      "LANGUAGE",       "TZ",            "TERM",        "http_proxy",  "https_proxy",
-      "no_proxy",       "HTTP_PROXY",    "HTTPS_PROXY", "NO_PROXY",    "SSL_CERT_FILE",
-      "SSL_CERT_DIR",   "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "LD_LIBRARY_PATH", "CUDA_HOME",
-      "XDG_CACHE_HOME", "HF_HOME",       "TORCH_HOME",  "KERAS_HOME"};
+  static constexpr std::array<std::string_view, 24> kNames = {"HOME",
+                                                              "USER",
+                                                              "LOGNAME",
+                                                              "SHELL",
+                                                              "LANG",
+                                                              "LANGUAGE",
+                                                              "TZ",
+                                                              "TERM",
+                                                              "http_proxy",
+                                                              "https_proxy",
+                                                              "no_proxy",
+                                                              "HTTP_PROXY",
+                                                              "HTTPS_PROXY",
+                                                              "NO_PROXY",
+                                                              "SSL_CERT_FILE",
+                                                              "SSL_CERT_DIR",
+                                                              "CURL_CA_BUNDLE",
+                                                              "REQUESTS_CA_BUNDLE",
+                                                              "LD_LIBRARY_PATH",
+                                                              "CUDA_HOME",
+                                                              "XDG_CACHE_HOME",
+                                                              "HF_HOME",
+                                                              "TORCH_HOME",
+                                                              "KERAS_HOME"};
   return std::ranges::find(kNames, name) != kNames.end() || name.starts_with("LC_") ||
          name.starts_with("PIP_");
 }
@@ -78,8 +96,9 @@ Result<std::string> PackageFile(const std::string& uri, const bucket::BucketDire
   }
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
-    return Fail(Code::kNotFound, "The package {} of worker pool {} does not exist: there is no file {}",
-                uri, pool, path);
+    return Fail(Code::kNotFound,
+                "The package {} of worker pool {} does not exist: there is no file {}", uri, pool,
+                path);
   }
   return path;
 }
@@ -118,10 +137,11 @@ Status CheckRunnable(const job::JobPlan& plan, const ImageMap& images,
   }
   for (const job::PoolPlan& pool : plan.pools) {
     if (pool.role == job::Role::kReducer) {
-      return Fail(Code::kUnimplemented,
-                  "Worker pool {} runs the Reduction Server ({}), which this version of Muster does "
-                  "not have yet: leave the pool out and the job runs the same, without reducers",
-                  pool.pool, pool.image_uri());
+      return Fail(
+          Code::kUnimplemented,
+          "Worker pool {} runs the Reduction Server ({}), which this version of Muster does "
+          "not have yet: leave the pool out and the job runs the same, without reducers",
+          pool.pool, pool.image_uri());
     }
     auto image = images.Resolve(pool.image_uri());
     if (!image) {
@@ -143,7 +163,8 @@ Status CheckRunnable(const job::JobPlan& plan, const ImageMap& images,
   return {};
 }
 
-Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan, const job::JobIdentity& identity,
+Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan,
+                                          const job::JobIdentity& identity,
                                           const engine::Grant& grant,
                                           const engine::AttemptKey& attempt, const ImageMap& images,
                                           const bucket::BucketDirectories& buckets,
@@ -182,8 +203,8 @@ Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan, const job::J
   if (const auto* package = std::get_if<job::PythonPackageTask>(&pool.task)) {
     auto* packages = spec.mutable_python_packages();
     packages->set_interpreter(image.interpreter);
-    packages->set_environment_directory(
-        JobDirectory(site, attempt.job_uid) / fmt::format("python-pool{}", pool.pool));
+    packages->set_environment_directory(JobDirectory(site, attempt.job_uid) /
+                                        fmt::format("python-pool{}", pool.pool));
     for (const std::string& uri : package->package_uris) {
       MUSTER_ASSIGN(*packages->add_files(), PackageFile(uri, buckets, pool.pool));
     }

@@ -22,7 +22,7 @@ struct LaunchSite {
   std::string endpoint_file;             // <data directory>/musterd.json
   job::EnvironmentList inherited;        // what replicas take over from musterd's environment
   std::chrono::milliseconds grace_period{std::chrono::seconds(10)};
-  bool gcs_mount = false;                // replicas see /gcs/<bucket>; else only the real path
+  bool gcs_mount = false;  // replicas see /gcs/<bucket>; else only the real path
 };
 
 // Names that replicas take over from musterd: locale, proxies, certificates, pip's settings.
@@ -40,7 +40,8 @@ Status CheckRunnable(const job::JobPlan& plan, const ImageMap& images,
                      const bucket::BucketDirectories& buckets);
 
 // Everything but isolation and token, which the engine and the caller fill in.
-Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan, const job::JobIdentity& identity,
+Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan,
+                                          const job::JobIdentity& identity,
                                           const engine::Grant& grant,
                                           const engine::AttemptKey& attempt, const ImageMap& images,
                                           const bucket::BucketDirectories& buckets,

@@ -176,6 +176,11 @@ void Database::DropIdleStatements() {
 
 bool Database::InTransaction() const { return sqlite3_get_autocommit(connection_) == 0; }
 
+void Database::Rollback() {
+  const Status undone = Run("ROLLBACK");
+  MUSTER_CHECK(undone || !InTransaction());
+}
+
 int64_t Database::ChangedRows() const { return sqlite3_changes64(connection_); }
 
 int64_t Database::LastInsertedRow() const { return sqlite3_last_insert_rowid(connection_); }

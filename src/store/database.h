@@ -85,6 +85,7 @@ class Database {
   Result<Statement> Prepare(std::string_view sql);
 
   bool InTransaction() const;
+  void Rollback();  // of a transaction that is there; it cannot fail but for what failed before
   int64_t ChangedRows() const;  // by the last INSERT, UPDATE or DELETE
   int64_t LastInsertedRow() const;
   const std::string& file() const { return file_; }

@@ -420,8 +420,11 @@ class Parser {
         if (!run_of_stars) pattern.pieces.emplace_back();
         continue;
       }
-      if (written[i] == '\\' && ++i == written.size()) {
-        return FailAt(begin + i - 1, "nothing follows the backslash; write \\\\ for one");
+      if (written[i] == '\\') {
+        if (i + 1 == written.size()) {
+          return FailAt(begin + i, "nothing follows the backslash; write \\\\ for one");
+        }
+        ++i;
       }
       if (written[i] == '\0') return FailAt(begin + i, "a value cannot have NUL characters");
       pattern.pieces.back() += written[i];

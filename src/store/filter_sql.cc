@@ -89,6 +89,7 @@ class Renderer {
 
   void RenderJoined(const FilterNode& node, bool negated) {
     std::vector<const FilterNode*> children;
+    children.reserve(node.children.size());
     for (const FilterNode& child : node.children) children.push_back(&child);
     std::ranges::sort(children, std::greater(),
                       [](const FilterNode* child) { return Height(*child); });

@@ -123,7 +123,7 @@ Status Migrate(Database& database, std::span<const char* const> migrations) {
     }
     if (done) done = database.Execute("COMMIT");
     if (!done) {
-      if (database.InTransaction()) (void)database.Execute("ROLLBACK");
+      if (database.InTransaction()) database.Rollback();
       return Fail(done.error().code, "{}: bringing it to format {} failed: {}", database.file(),
                   next + 1, done.error().message);
     }

@@ -108,7 +108,7 @@ Status Writer::Commit(const std::vector<Waiting*>& batch) {
   if (status) status = database_->Run("COMMIT");
   if (!status) {
     // SQLite itself ends a transaction after some errors.
-    if (database_->InTransaction()) (void)database_->Run("ROLLBACK");
+    if (database_->InTransaction()) database_->Rollback();
     return status;
   }
   MutexLock lock(mutex_);

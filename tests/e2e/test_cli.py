@@ -213,6 +213,13 @@ def test_runs_yaml_is_the_same_job(cli, api):
     assert direct == from_yaml
 
 
+def test_run_passes_the_command_on_as_it_was_typed(cli):
+    """$(…) and $$ are the shell's here, though a CustomJob expands them."""
+    out = cli.ok("run", "--", "sh", "-c", "A=b; echo $(echo inner) $A ${A}c; kill -0 $$ && "
+                 "echo alive")
+    assert "inner" in out and "b bc" in out and "alive" in out
+
+
 def test_ctrl_c_of_run_cancels_the_job(cli, api):
     process = cli.start("run", "--workers=1", "--", "sh", "-c", WAIT, start_new_session=True)
     submitted = wait_until(api.jobs, 10, "a job")[0]
@@ -250,7 +257,7 @@ def test_help_everywhere(cli):
                   ("custom-jobs", "describe"), ("custom-jobs", "cancel"), ("custom-jobs", "delete"),
                   ("custom-jobs", "stream-logs"), ("run",)):
         assert cli.ok(*words, "--help").strip()
-    assert re.search(r"\d+\.\d+", cli.ok("--version"))
+    assert re.search(r"\d+\.\d+", cli.ok("version"))
 
 
 def test_completion_in_bash(cli):

@@ -74,9 +74,10 @@ def test_all_four_pools_know_the_cluster(musterd):
     master = {(r["environ"]["MASTER_ADDR"], r["environ"]["MASTER_PORT"]) for r in seen.values()}
     assert len(master) == 1
     assert master.pop()[1] not in {address.rpartition(":")[2] for address in addresses}
-    assert {r["environ"]["WORLD_SIZE"] for r in seen.values()} == {"4"}  # no evaluators
-    ranks = [seen[task]["environ"]["RANK"] for task in
-             ("workerpool0-0", "workerpool1-0", "workerpool1-1", "workerpool2-0")]
+    ranked = ("workerpool0-0", "workerpool1-0", "workerpool1-1", "workerpool2-0")
+    assert {seen[task]["environ"]["WORLD_SIZE"] for task in ranked} == {"4"}
+    assert "RANK" not in seen["workerpool3-0"]["environ"], "evaluators are not counted"
+    ranks = [seen[task]["environ"]["RANK"] for task in ranked]
     assert ranks == ["0", "1", "2", "3"]
 
     for replica in seen.values():

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
@@ -58,11 +57,13 @@ class SpawnSettings {
 
 void SetSignalsAndSession(SpawnSettings& settings) {
   sigset_t all;
-  sigset_t none;
+  sigset_t blocked;
   sigfillset(&all);
-  sigemptyset(&none);
+  // A SIGTERM that comes before the agent is ready for it waits, and the agent can still report.
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
   ::posix_spawnattr_setsigdefault(&settings.attributes, &all);
-  ::posix_spawnattr_setsigmask(&settings.attributes, &none);
+  ::posix_spawnattr_setsigmask(&settings.attributes, &blocked);
   ::posix_spawnattr_setflags(&settings.attributes,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }

@@ -24,7 +24,8 @@ struct AgentProcess {
   bool is_child = false;
 };
 
-// `inherited`: number in the agent → descriptor here (less than 0: none).
+// `inherited`: number in the agent → descriptor here (less than 0: none). SIGTERM is blocked, for
+// the agent to take when it is ready.
 Result<AgentProcess> SpawnAgent(const std::filesystem::path& binary,
                                 const std::filesystem::path& attempt_directory,
                                 const std::filesystem::path& log,
