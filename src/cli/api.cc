@@ -7,16 +7,24 @@ namespace muster::cli {
 
 using nlohmann::json;
 
-Result<http::Response> Api::Exchange(const http::Request& request) {
+Result<http::Response> Api::CallOnce(const http::Request& request) {
   if (!client_) {
     MUSTER_ASSIGN(http::Endpoint endpoint, find_());
     client_ = std::make_unique<http::Client>(std::move(endpoint));
   }
   Result<http::Response> response = client_->Call(request, timeout_);
-  if (!response) {
-    client_.reset();
-    return std::unexpected(response.error());
+  if (!response) client_.reset();
+  return response;
+}
+
+Result<http::Response> Api::Exchange(const http::Request& request) {
+  const bool may_repeat = request.method == "GET" || request.target.ends_with(":cancel");
+  const bool had_client = client_ != nullptr;
+  Result<http::Response> response = CallOnce(request);
+  if (!response && response.error().code == Code::kUnavailable && had_client && may_repeat) {
+    response = CallOnce(request);  // musterd may be elsewhere by now
   }
+  if (!response) return std::unexpected(response.error());
   if (response->status < 200 || response->status > 299) {
     return std::unexpected(http::ErrorOfResponse(*response));
   }

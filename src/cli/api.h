@@ -34,6 +34,7 @@ class Api {
   const FindServer& find() const { return find_; }
 
  private:
+  Result<http::Response> CallOnce(const http::Request& request);
   Result<http::Response> Exchange(const http::Request& request);
   Result<nlohmann::json> Call(std::string_view method, std::string_view target,
                               const nlohmann::json* body);

@@ -37,6 +37,7 @@ Result<std::chrono::seconds> ParseDuration(std::string_view text) {
 
 std::string FormatDuration(std::chrono::milliseconds duration) {
   const int64_t ms = duration.count() < 0 ? 0 : duration.count();
+  if (ms < 1'000) return fmt::format("{} ms", ms);
   if (ms < 10'000) return fmt::format("{}.{} s", ms / 1000, ms % 1000 / 100);
   const int64_t s = ms / 1000;
   if (s < 60) return fmt::format("{} s", s);

@@ -104,6 +104,30 @@ TEST_F(FollowTest, JsonIsOneEntryALine) {
   EXPECT_EQ(world_.out.text(), Entry("a\nb").dump() + "\n");
 }
 
+TEST_F(FollowTest, CallsFindAMusterdThatHasMoved) {
+  std::optional<FakeServer> server;
+  const auto answer = [](const FakeRequest& request, FakeAnswer& answer) {
+    answer.Json({{"method", request.method}});
+  };
+  server.emplace(answer);
+  Announce(*server);
+  Api api([directory = directory_.path().string()]() -> Result<http::Endpoint> {
+    MUSTER_ASSIGN(const FoundEndpoint found, FindEndpoint({{"MUSTER_DATA_DIR", directory}}, ""));
+    return found.endpoint;
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(api.Get("/x").has_value());
+    EXPECT_TRUE(api.Post("/x:cancel", json::object()).has_value());
+    FakeServer next(answer);  // takes another port, since the first is still taken
+    server.reset();
+    Announce(next);
+    EXPECT_TRUE(api.Post("/x:cancel", json::object()).has_value());
+    EXPECT_TRUE(api.Get("/x").has_value());
+    server.emplace(answer);
+    Announce(*server);
+  }
+}
+
 // musterd is killed in the middle of the log, and comes back on another port.
 TEST_F(FollowTest, GoesOnBehindTheLastEventAfterARestart) {
   std::optional<FakeServer> first;

@@ -32,8 +32,8 @@ TEST(Duration, Refuses) {
 }
 
 TEST(Duration, Formats) {
-  EXPECT_EQ(FormatDuration(milliseconds(-5)), "0.0 s");
-  EXPECT_EQ(FormatDuration(milliseconds(830)), "0.8 s");
+  EXPECT_EQ(FormatDuration(milliseconds(-5)), "0 ms");
+  EXPECT_EQ(FormatDuration(milliseconds(830)), "830 ms");
   EXPECT_EQ(FormatDuration(milliseconds(9'999)), "9.9 s");
   EXPECT_EQ(FormatDuration(seconds(47)), "47 s");
   EXPECT_EQ(FormatDuration(seconds(185)), "3 m 05 s");

@@ -1,6 +1,8 @@
 #include "cli/watch.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "cli/job_report.h"
 
@@ -13,6 +15,17 @@ int ExitOf(std::string_view state) {
   if (state == "JOB_STATE_SUCCEEDED") return kExitOk;
   if (state == "JOB_STATE_CANCELLED") return kExitCancelled;
   return kExitFailed;
+}
+
+// musterd may be restarting just when the job has ended.
+Result<json> GetPatiently(Api& api, const std::string& target) {
+  constexpr std::chrono::milliseconds kPause{500};
+  constexpr int kAttempts = 60;
+  for (int attempt = 1;; ++attempt) {
+    Result<json> answer = api.Get(target);
+    if (answer || answer.error().code != Code::kUnavailable || attempt == kAttempts) return answer;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 // A model's directory that we can see to be empty is not worth showing: the program saves
@@ -54,7 +67,7 @@ Result<int> WatchJob(Invocation& invocation, Session& session, const std::string
         followed.cancel_requested ? "is being cancelled" : "goes on", job_name, job_name);
     return kExitInterrupted;
   }
-  MUSTER_ASSIGN(const json job, session.api.Get("/v1/" + job_name));
+  MUSTER_ASSIGN(const json job, GetPatiently(session.api, "/v1/" + job_name));
   json view = session.api.Get("/muster/v1/" + job_name).value_or(json());
   DropEmptyModelDirectory(view);
   context.out.Flush();
