@@ -121,7 +121,7 @@ TEST_F(AgentTest, MemoryIsLimitedWhereTheMachinePermits) {
   Gang gang = GangOf("1", 1);
   gang.members[0].memory_mb = 64;
   Admit(gang);
-  const LaunchSpec spec = Shell("1", 0, "exec tail -c 300000000 /dev/zero");
+  const LaunchSpec spec = Shell("1", 0, "exec perl -e '$x = \"x\" x 300000000; print length $x'");
   ASSERT_TRUE(engine_->Start(spec));
   ASSERT_TRUE(AwaitEnded());
   const auto report = engine_->ReadReport(spec);
