@@ -20,8 +20,9 @@ struct GsUri {
   bool operator==(const GsUri&) const = default;
 };
 
-// Google's rules for bucket names, except that "goog" and "google" may occur in them: whoever
-// mirrors one of Google's public buckets keeps its name. INVALID_ARGUMENT says which rule.
+// Google's rules for bucket names, with two liberties: names may be shorter than 3 characters, and
+// "goog" and "google" may occur in them, since whoever mirrors one of Google's public buckets keeps
+// its name. INVALID_ARGUMENT says which rule.
 Status CheckBucketName(std::string_view bucket);
 
 // "gs://bucket/object". INVALID_ARGUMENT for bad bucket names, objects with "." or ".." segments,

@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(BucketNameTest, FollowsGooglesRulesButForShortNames) {
-  const std::vector<std::string> good = {"abc", "b", "my-bucket_1", "0ab", "example.com", "a.b",
-                                         "google-mirror", std::string(63, 'a'),
+  const std::vector<std::string> good = {"b", "ab", "abc", "my-bucket_1", "0ab", "example.com",
+                                         "a.b", "google-mirror", std::string(63, 'a'),
                                          // 222 bytes in parts of at most 63.
                                          std::string(63, 'a') + "." + std::string(63, 'b') + "." +
                                              std::string(63, 'c') + "." + std::string(30, 'd')};
@@ -49,6 +49,7 @@ TEST(BucketNameTest, FollowsGooglesRulesButForShortNames) {
 }
 
 TEST(GsUriTest, Parses) {
+  EXPECT_EQ(*ParseGsUri("gs://b"), (GsUri{"b", ""}));
   EXPECT_EQ(*ParseGsUri("gs://bkt"), (GsUri{"bkt", ""}));
   EXPECT_EQ(*ParseGsUri("gs://bkt/"), (GsUri{"bkt", ""}));
   EXPECT_EQ(*ParseGsUri("gs://bkt/a"), (GsUri{"bkt", "a"}));

@@ -56,6 +56,7 @@ void WriteForever(Store& store, int first_id, int pipe) {
   auto store = Store::Open(file);
   if (!store) ::_exit(3);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] { WriteForever(**store, first_id + thread, pipe); });
   }

@@ -91,7 +91,10 @@ const std::vector<std::string> kKeys = {"k", "env", "a-b", "a.b", "K"};
 
 rc::Gen<std::string> AnyText() { return rc::gen::elementOf(kTexts); }
 
-rc::Gen<int> AnyTime() { return rc::gen::inRange(0, 5); }
+rc::Gen<Time> AnyTime() {
+  return rc::gen::map(rc::gen::inRange(0, 5),
+                      [](int seconds) { return Time(std::chrono::seconds(seconds)); });
+}
 
 // Backslashes before whatever could mean something else.
 std::string Escaped(std::string_view text, std::string_view special) {
@@ -128,7 +131,7 @@ std::string AnyCondition() {
     case 3:
       return *rc::gen::element<std::string>("create_time", "update_time") +
              *rc::gen::element<std::string>("=", "!=", "<", "<=", ">", ">=") +
-             FormatRfc3339(FromMicros(*AnyTime() * 1'000'000));
+             FormatRfc3339(*AnyTime());
     case 4:
       return "labels.'" + *rc::gen::elementOf(kKeys) + "'" +
              *rc::gen::element<std::string>("=", "!=", ":") + AnyValue();
@@ -158,6 +161,7 @@ std::string AnyFilter(int depth) {
 
 std::vector<std::string> Names(const std::vector<Resource>& resources) {
   std::vector<std::string> names;
+  names.reserve(resources.size());
   for (const Resource& resource : resources) names.push_back(resource.name);
   return names;
 }
@@ -173,8 +177,8 @@ class FilterSqlTest : public StoreTest {
       JobChange change = TestJob(id, any(rc::gen::element(kPending, kRunning, kFailed)));
       Resource& resource = *change.resource;
       resource.display_name = any(AnyText());
-      resource.create_time = FromMicros(any(AnyTime()) * 1'000'000);
-      resource.update_time = FromMicros(any(AnyTime()) * 1'000'000);
+      resource.create_time = any(AnyTime());
+      resource.update_time = any(AnyTime());
       for (const std::string& key : kKeys) {
         if (any(rc::gen::inRange(0, 3)) == 0) resource.labels.emplace_back(key, any(AnyText()));
       }

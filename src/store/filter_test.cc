@@ -24,8 +24,9 @@ std::string Text(const FilterPattern& pattern) {
   return "{" + text + "}";
 }
 
+constexpr const char* kSymbols[] = {"=", "<", "<=", ">", ">="};
+
 std::string Text(const FilterCondition& condition) {
-  static constexpr const char* kSymbols[] = {"=", "<", "<=", ">", ">="};
   const std::string symbol = kSymbols[static_cast<int>(condition.comparator)];
   const std::string number = std::to_string(condition.number);
   switch (condition.field) {

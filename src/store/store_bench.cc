@@ -84,17 +84,18 @@ void Create(Store& store, int first, int end, int threads) {
     }
   };
   std::vector<std::thread> workers;
+  workers.reserve(size_t(threads));
   for (int i = 0; i < threads; ++i) workers.emplace_back(work);
   for (std::thread& worker : workers) worker.join();
 }
 
 // The median of many, in milliseconds; each reads the page behind `token`.
 double PageMs(const Store& store, const std::string& filter, const std::string& token) {
-  std::vector<double> times;
-  for (int i = 0; i < 101; ++i) {
-    times.push_back(Measure([&] {
+  std::vector<double> times(101);
+  for (double& time : times) {
+    time = Measure([&] {
       OrDie(store.ListResources({"customJobs", kParent, filter, 100, token}).has_value(), "a list");
-    }));
+    });
   }
   std::ranges::nth_element(times, times.begin() + 50);
   return times[50] * 1000;
@@ -110,9 +111,11 @@ std::string TokenBehind(const Store& store, int pages) {
   return token;
 }
 
+constexpr int kAlone = 500;
+constexpr int kTogether = 5000;
+
 std::vector<Figure> Run(Store& store, int jobs) {
   std::vector<Figure> figures;
-  constexpr int kAlone = 500, kTogether = 5000;
   figures.push_back(
       {"creates, 1 thread", kAlone / Measure([&] { Create(store, 0, kAlone, 1); }), "1/s"});
   const double seconds = Measure([&] { Create(store, kAlone, kAlone + kTogether, 16); });

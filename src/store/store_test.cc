@@ -305,9 +305,11 @@ TEST_F(StoreTest, RefusesWhatIsNotItsFile) {
   EXPECT_EQ(Store::Open(directory_ / "no/such/muster.db").error().code, Code::kNotFound);
 }
 
+constexpr int kThreads = 8;
+constexpr int kJobsEach = 40;
+
 TEST_F(StoreTest, ManyThreadsAtOnce) {
   Open();
-  constexpr int kThreads = 8, kJobsEach = 40;
   std::atomic<int> failures = 0;
   const auto work = [&](int thread) {
     for (int i = 0; i < kJobsEach; ++i) {
@@ -332,6 +334,7 @@ TEST_F(StoreTest, ManyThreadsAtOnce) {
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, thread);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);

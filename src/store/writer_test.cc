@@ -72,6 +72,7 @@ TEST_F(WriterTest, WhatWaitsIsOneTransactionAndFailuresStayAlone) {
   std::latch hold(1);
   std::thread first = Occupy(hold);
   std::vector<std::thread> threads;
+  threads.reserve(20);
   std::vector<Status> statuses(20);
   for (int64_t i = 0; i < 20; ++i) {
     // Five numbers come twice; the second of each fails.
