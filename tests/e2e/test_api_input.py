@@ -154,7 +154,7 @@ def test_bad_parameters_of_list(api, params):
     ("DELETE", f"{JOBS}/1", 404),
     ("POST", f"{JOBS}/1:cancel", 404),
     ("GET", f"{JOBS}/not-a-number", 404),
-    ("POST", f"{JOBS}/1:explode", 404),
+    ("POST", f"{JOBS}/1:explode", 405),
     ("GET", "/v1/nothing/here", 404),
     ("GET", "/v1/%zz", 400),
     ("GET", "/v1/" + "a" * 20_000, 400),

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import yaml
-from api import PARENT
+from api import Job
 from musterd import BIN, VENV
 from specs import WAIT, job, python, shell
 from waiting import wait_until
@@ -171,7 +171,7 @@ def test_cancel_and_delete(cli, api):
     submitted.wait("RUNNING")
     cli.ok("custom-jobs", "cancel", submitted.id)
     submitted.wait("CANCELLED")
-    cli.ok("custom-jobs", "delete", submitted.id, "--quiet")
+    cli.ok("custom-jobs", "delete", submitted.id)
     assert api.jobs() == []
 
 
@@ -284,4 +284,4 @@ def test_names_from_flags_win_over_the_environment(cli, api):
     assert api.jobs() == []
     (other,) = api.list_all(parent="projects/elsewhere/locations/europe-west4")
     assert other["displayName"] == "x"
-    assert not PARENT.startswith("projects/elsewhere")
+    Job(api, other["name"]).wait("SUCCEEDED")

@@ -47,7 +47,7 @@ def test_create_get_list_cancel_delete(client):
     request = {"parent": PARENT, "page_size": 1, "filter": 'state="JOB_STATE_SUCCEEDED"'}
     assert [j.display_name for j in client.list_custom_jobs(request=request)] == ["one"]
     everything = [j.display_name for j in client.list_custom_jobs(
-        request={"parent": PARENT, "page_size": 1, "read_mask": "name,display_name"})]
+        request={"parent": PARENT, "page_size": 1, "read_mask": {"paths": ["name", "display_name"]}})]
     assert everything == ["two", "one"]
 
     assert client.delete_custom_job(name=running.name).result(timeout=10) is not None
@@ -56,15 +56,13 @@ def test_create_get_list_cancel_delete(client):
 
 
 def test_errors_come_as_their_kind(client):
-    with pytest.raises(api_exceptions.InvalidArgument, match="List of found errors:\t1.Field: "):
+    with pytest.raises(api_exceptions.BadRequest, match="List of found errors:\t1.Field: "):
         create(client, shell("true"), name="")
     with pytest.raises(api_exceptions.NotFound):
         client.cancel_custom_job(name=f"{PARENT}/customJobs/1")
-    with pytest.raises(api_exceptions.InvalidArgument):
+    with pytest.raises(api_exceptions.BadRequest):
         list(client.list_custom_jobs(request={"parent": PARENT, "filter": "state="}))
-    with pytest.raises((api_exceptions.MethodNotImplemented, api_exceptions.NotImplemented)
-                       if hasattr(api_exceptions, "NotImplemented")
-                       else api_exceptions.MethodNotImplemented):
+    with pytest.raises(api_exceptions.MethodNotImplemented):
         list(client.list_hyperparameter_tuning_jobs(parent=PARENT))
 
 

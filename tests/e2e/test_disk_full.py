@@ -45,10 +45,10 @@ def fill(directory):
 def test_a_program_that_fills_the_disk_fails_and_says_so(musterd):
     submitted = musterd.api.create(job(
         shell('exec cat /dev/zero > "$AIP_MODEL_DIR/model"'),
-        baseOutputDirectory={"outputUriPrefix": "gs://b/out"}))
+        baseOutputDirectory={"outputUriPrefix": "gs://my-bucket/out"}))
     error = submitted.wait("FAILED", timeout_s=60)["error"]
     assert "No space left on device" in error["message"]
-    (musterd.data / "buckets/b/out/model/model").unlink()
+    (musterd.data / "buckets/my-bucket/out/model/model").unlink()
     musterd.api.create(job(shell("echo again"))).wait("SUCCEEDED")
 
 

@@ -19,18 +19,13 @@ TRAINING_TIMEOUT_S = 180
 
 
 @pytest.fixture
-def bucket(tmp_path):
+def bucket(musterd):
     """gs://your-bucket with the programs, as the examples' README says."""
-    directory = tmp_path / "bucket"
-    directory.mkdir()
+    directory = musterd.data / "buckets/your-bucket"
+    directory.mkdir(parents=True)
     for program in EXAMPLES.glob("*/*.py"):
         shutil.copy(program, directory)
     return directory
-
-
-@pytest.fixture
-def musterd(start_musterd, bucket):
-    return start_musterd({"buckets": {"your-bucket": str(bucket)}})
 
 
 def spec_of(name):
@@ -79,7 +74,8 @@ def test_distributed_data_parallel_through_grpc(musterd, api, bucket, arguments)
     chief = "\n".join(job.messages("workerpool0-0"))
     assert "rank 0 of 3" in chief
     assert accuracy(chief) > 0.95
-    assert {job.messages(f"workerpool1-{i}")[0][:11] for i in (0, 1)} == {"rank 1 of 3", "rank 2 of 3"}
+    for rank in (1, 2):
+        assert f"rank {rank} of 3" in "\n".join(job.messages(f"workerpool1-{rank - 1}"))
     metrics = json.loads((bucket / "ddp_digits/model/metrics.json").read_text())
     assert metrics["world_size"] == 3
     assert (bucket / "ddp_digits/model/model.pt").stat().st_size > 10_000
@@ -126,7 +122,7 @@ def test_examples_run_alone(program, tmp_path):
     """Without any service: the same program, one replica, the model in ./model."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("TF_CONFIG", "CLUSTER_SPEC", "MASTER_ADDR", "AIP_MODEL_DIR")}
-    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1"}
     result = subprocess.run([VENV / "bin/python", EXAMPLES / program, "--epochs", "3"], cwd=tmp_path,
                             env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr

@@ -56,8 +56,12 @@ def test_a_worker_that_is_done_early_is_no_failure(api, tmp_path):
     release = tmp_path / "release"
     submitted = api.create(job(
         shell(f"while [ ! -e {release} ]; do sleep 0.02; done"), shell("echo early")))
-    wait_until(lambda: submitted.replica("workerpool1-0")["attempts"][-1]["state"] == "ENDED", 20,
-               "the worker's end")
+
+    def worker_has_ended():
+        attempts = submitted.replica("workerpool1-0").get("attempts", [])
+        return attempts and attempts[-1]["state"] == "ENDED"
+
+    wait_until(worker_has_ended, 20, "the worker's end")
     assert submitted.state in ("PENDING", "RUNNING")
     release.touch()
     submitted.wait("SUCCEEDED")
