@@ -283,7 +283,6 @@ rate, width, seconds = float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 out = sys.stdout.buffer
 block = b"".join(b"%07d " % (n % 10_000_000) + b"x" * (width - 9) + b"\\n"
                  for n in range(max(1, int(rate / 200 / width))))
-print("go", flush=True)
 begin, written = time.monotonic(), 0
 while written < rate * seconds:
     out.write(block); out.flush()
@@ -295,35 +294,35 @@ print("wrote", written, "in", time.monotonic() - begin, flush=True)
 
 
 def measure_log(args, report):
-    """One replica prints, one reader follows; processor time of musterd and of the agent."""
+    """One replica prints 50 MB/s, one reader follows. musterd's share of a core is the processor
+    time for the whole log over the seconds that it was printed in; 100 % or more: it falls behind."""
     rate = 50_000_000
     for width in (1000, 200):
         with fresh_musterd() as musterd:
             submitted = musterd.api.create(job(python(PRINTER, str(rate), str(width),
                                                       str(args.log_seconds))))
-            submitted.wait_for_line("go")
+            submitted.wait("RUNNING")
             agent = next(pid for pid, command in processes(musterd) if "muster-agent" in command)
             received = []
             reader = threading.Thread(target=drain, args=(musterd.address, submitted.name, received))
             server_cpu, agent_cpu, begin = cpu_seconds(musterd.pid), cpu_seconds(agent), time.monotonic()
             reader.start()
             time.sleep(args.log_seconds - 1)  # while it prints
-            elapsed = time.monotonic() - begin
-            agent_share = (cpu_seconds(agent) - agent_cpu) / elapsed
-            server_share = (cpu_seconds(musterd.pid) - server_cpu) / elapsed
+            agent_share = (cpu_seconds(agent) - agent_cpu) / (time.monotonic() - begin)
             submitted.wait("SUCCEEDED", timeout_s=120)
             ended = time.monotonic()
-            reader.join(120)
+            reader.join(300)
             assert not reader.is_alive()
-            last = submitted_seconds(submitted)
-            common = {"line_bytes": width, "achieved_mb_per_s": round(rate * args.log_seconds / last
-                                                                     / 1e6, 1),
-                      "reader_behind_s": round(time.monotonic() - ended, 2)}
-            report.add("follow_log_50_mb_per_s_musterd_cpu", "muster", 100 * server_share, "%", None,
-                       **common)
-            report.add("follow_log_50_mb_per_s_agent_cpu", "muster", 100 * agent_share, "%", None,
-                       **common)
+            behind = time.monotonic() - ended
+            server_cpu = cpu_seconds(musterd.pid) - server_cpu
+            printed_s = printing_seconds(submitted)
             assert sum(received) > rate * args.log_seconds, "the reader has seen it all"
+            parameters = {"line_bytes": width,
+                          "printed_mb_per_s": round(rate * args.log_seconds / printed_s / 1e6, 1),
+                          "reader_behind_s": round(behind, 2)}
+            report.add("follow_log_musterd_cpu", "muster", 100 * server_cpu / printed_s, "%", None,
+                       **parameters)
+            report.add("follow_log_agent_cpu", "muster", 100 * agent_share, "%", None, **parameters)
 
 
 def drain(address, name, received):
@@ -337,7 +336,7 @@ def drain(address, name, received):
             received.append(count)
 
 
-def submitted_seconds(submitted):
+def printing_seconds(submitted):
     """How long the program printed, by its own clock: the last line."""
     # Only the tail: the log is hundreds of megabytes.
     with requests.get(submitted.api.url(f"/muster/v1/{submitted.name}/logs:stream"),
