@@ -134,14 +134,16 @@ Cgroups Cgroups::Find(const CgroupOptions& options, const std::string& id) {
   if (!options.parent.empty()) own.v2 = options.parent;
   const std::string name = "muster-" + id;
   if (!own.v2.empty() && CanMake(own.v2 / name, "cgroup.kill")) found.kill_base_ = own.v2 / name;
-  if (!options.memory) return found;
-  if (!own.v1_memory.empty()) {
+  if (!options.memory) {
+    // Nothing more is looked for.
+  } else if (!own.v1_memory.empty()) {
     const fs::path base = own.v1_memory / name;
     if (CanMake(base, "memory.limit_in_bytes")) found.memory_base_ = base;
   } else if (!found.kill_base_.empty() && EnableMemory(own.v2) && MakeDirectory(found.kill_base_) &&
              EnableMemory(found.kill_base_) && CanMake(found.kill_base_, "memory.max")) {
     found.memory_base_ = found.kill_base_;
   }
+  found.RemoveIfEmpty();  // made anew for each job: an idle musterd that is killed leaves nothing
   return found;
 }
 

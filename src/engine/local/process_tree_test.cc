@@ -83,6 +83,7 @@ TEST(ProcessTree, OrphansThatAreKeptAreNotReaped) {
 TEST(ProcessTree, ACgroupHoldsThoseThatHideTheirEnvironment) {
   const Cgroups cgroups = Cgroups::Find({}, "test" + RandomHex(8));
   if (!cgroups.can_kill()) GTEST_SKIP() << "no cgroup is writable";
+  EXPECT_FALSE(std::filesystem::exists(cgroups.kill_base()));  // looking leaves nothing
   const auto directories = cgroups.Prepare("job", "workerpool0-0-0");
   ASSERT_TRUE(MakeDirectories(directories.kill));
   const std::string marker = "job" + RandomHex(8) + "/workerpool0-0/0";
