@@ -51,11 +51,12 @@ json FailedView() {
                         "Traceback (most recent call last):\n  File \"train.py\", line 3\n"
                         "ValueError: bad shape");
   second["attempt"] = 1;
-  json view = {{"name", kName},
-               {"state", "JOB_STATE_FAILED"},
-               {"network", "private"},
-               {"directory", "/data/jobs/u1"},
-               {"warnings", {"this machine has no NVIDIA_TESLA_T4; the replicas run without"}}};
+  json view = {
+      {"name", kName},
+      {"state", "JOB_STATE_FAILED"},
+      {"network", "private"},
+      {"directory", "/data/jobs/u1"},
+      {"warnings", json::array({"this machine has no NVIDIA_TESLA_T4; the replicas run without"})}};
   const auto replica = [](const char* task, const char* role, const char* address) {
     return json{
         {"taskName", task}, {"role", role}, {"address", address}, {"machineType", "n1-standard-4"}};
@@ -64,8 +65,8 @@ json FailedView() {
                       replica("workerpool1-0", "worker", "127.0.0.1:20002"),
                       replica("workerpool1-1", "worker", "127.0.0.1:20003"),
                       replica("workerpool3-0", "evaluator", "127.0.0.1:20004")};
-  view["replicas"][0]["attempts"] = {Attempt("ENDED", 143, "STOPPED", "terminated")};
-  view["replicas"][1]["attempts"] = {Attempt("ENDED", 137, "OUT_OF_MEMORY")};
+  view["replicas"][0]["attempts"] = json::array({Attempt("ENDED", 143, "STOPPED", "terminated")});
+  view["replicas"][1]["attempts"] = json::array({Attempt("ENDED", 137, "OUT_OF_MEMORY")});
   view["replicas"][2]["attempts"] = {Attempt("ENDED", 134, "EXITED"), second};
   return view;
 }

@@ -1,6 +1,7 @@
 #include "cli/custom_job_spec.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "cli/run_spec.h"
 #include "cli/yaml.h"
@@ -196,6 +197,47 @@ TEST(BuildRunJob, ReplicasRunHereInThisEnvironment) {
   EXPECT_EQ(job["displayName"], "train");
   EXPECT_EQ(job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"],
             "gs://muster-runs/train-20231114-221320");
+}
+
+// The service's rule: $$ is $, $(NAME) is NAME's value where there is one.
+std::string Expand(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t close = text.find(')');
+    if (text.starts_with("$$")) {
+      out += '$';
+      text.remove_prefix(2);
+    } else if (text.starts_with("$(") && close != std::string_view::npos) {
+      out += "VALUE";
+      text.remove_prefix(close + 1);
+    } else {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+std::string ArgumentSeenBy(const std::string& typed) {
+  const json job = *BuildRunJob(Program({"sh", typed}), {}, "/d", FakeClock().Now());
+  return Expand(PoolsOf(job)[0]["containerSpec"]["args"][0].get<std::string>());
+}
+
+TEST(BuildRunJob, ArgumentsArriveAsTyped) {
+  EXPECT_EQ(ArgumentSeenBy("echo $(date) $$ $x ${y} $$(z) $"), "echo $(date) $$ $x ${y} $$(z) $");
+  EXPECT_EQ(ArgumentSeenBy("--dir=$(AIP_MODEL_DIR)/x"), "--dir=VALUE/x");
+  EXPECT_EQ(ArgumentSeenBy("$(CLOUD_ML_JOB_ID)$(AIP_MODEL_DIR)$$"), "VALUEVALUE$$");
+  EXPECT_EQ(ArgumentSeenBy("$$(AIP_MODEL_DIR)"), "$$(AIP_MODEL_DIR)");
+  EXPECT_EQ(ArgumentSeenBy("$(AIP_"), "$(AIP_");
+}
+
+RC_GTEST_PROP(BuildRunJob, AnyArgumentArrivesAsTyped, ()) {
+  std::string text;
+  for (const auto& piece : *rc::gen::container<std::vector<std::string>>(
+           rc::gen::element<std::string>("$", "$$", "(", ")", "a", "$(", "HOME", " "))) {
+    text += piece;
+  }
+  RC_ASSERT(ArgumentSeenBy(text) == text);
 }
 
 TEST(BuildRunJob, PoolsKeepTheirPlaces) {

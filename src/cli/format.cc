@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <optional>
 
 #include "cli/api.h"
 #include "cli/dict_arg.h"
@@ -83,6 +85,23 @@ std::string Values(const json& resource, const Format& format) {
   return line + "\n";
 }
 
+std::optional<double> AsNumber(const std::string& text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || std::isnan(number)) return std::nullopt;
+  return number;
+}
+
+// Less than, equal to or greater than 0. Numbers come before other texts.
+int Compare(const std::string& a, const std::string& b) {
+  const auto left = AsNumber(a);
+  const auto right = AsNumber(b);
+  if (left && right) return *left < *right ? -1 : *left > *right ? 1 : 0;
+  if (left.has_value() != right.has_value()) return left ? -1 : 1;
+  return a.compare(b);
+}
+
 Table MakeTable(const std::vector<json>& resources, const Format& format) {
   Table table;
   for (const std::string& field : format.fields) table.header.push_back(Heading(field));
@@ -133,7 +152,7 @@ std::string FormatResource(const json& resource, const Format& format) {
     case Format::Kind::kValue:
       return Values(resource, format);
     case Format::Kind::kTable:
-      return FormatTable(MakeTable({resource}, format));
+      return FormatTable(MakeTable(std::vector<json>(1, resource), format));
     case Format::Kind::kDefault:
     case Format::Kind::kYaml:
       break;
@@ -160,31 +179,34 @@ std::string FormatResources(const std::vector<json>& resources, const Format& fo
 }
 
 void SortResources(std::vector<json>& resources, std::string_view sort_by) {
+  // Texts are taken out once; the index makes the order stable.
+  struct Key {
+    std::vector<std::string> texts;
+    size_t index = 0;
+  };
   std::vector<std::string> fields = SplitNonEmpty(sort_by, ',');
-  std::ranges::reverse(fields);  // the first field counts most, so it is sorted by last
-  for (std::string_view field : fields) {
+  std::vector<bool> descending;
+  for (std::string& field : fields) {
     field = Trim(field);
-    const bool descending = field.starts_with('~');
-    if (descending) field.remove_prefix(1);
-    const auto less = [field](const json& a, const json& b) {
-      const std::string left = FieldText(a, field);
-      const std::string right = FieldText(b, field);
-      double left_number = 0;
-      double right_number = 0;
-      const auto as_number = [](const std::string& text, double& number) {
-        const char* end = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data(), end, number);
-        return error == std::errc() && rest == end;
-      };
-      if (as_number(left, left_number) && as_number(right, right_number)) {
-        return left_number < right_number;
-      }
-      return left < right;
-    };
-    std::ranges::stable_sort(resources, [&](const json& a, const json& b) {
-      return descending ? less(b, a) : less(a, b);
-    });
+    descending.push_back(field.starts_with('~'));
+    if (descending.back()) field.erase(0, 1);
   }
+  std::vector<Key> keys(resources.size());
+  for (size_t i = 0; i < resources.size(); ++i) {
+    keys[i].index = i;
+    for (const std::string& field : fields) keys[i].texts.push_back(FieldText(resources[i], field));
+  }
+  std::ranges::sort(keys, [&descending](const Key& a, const Key& b) {
+    for (size_t i = 0; i < descending.size(); ++i) {
+      const int order = Compare(a.texts[i], b.texts[i]);
+      if (order != 0) return descending[i] ? order > 0 : order < 0;
+    }
+    return a.index < b.index;
+  });
+  std::vector<json> sorted;
+  sorted.reserve(resources.size());
+  for (const Key& key : keys) sorted.push_back(std::move(resources[key.index]));
+  resources = std::move(sorted);
 }
 
 }  // namespace muster::cli

@@ -31,8 +31,8 @@ constexpr const char* kHelp = R"(Examples:
 --workers 2 makes a cluster of three: the chief (worker pool 0) and two workers (pool 1). Each replica
 runs the program in this directory with this shell's PATH, virtual environment and PYTHONPATH, and
 learns from CLUSTER_SPEC, TF_CONFIG, MASTER_ADDR, RANK, … who it is. Programs must be readable for
-musterd, on whose machine they run. $(AIP_MODEL_DIR) in arguments, in single quotes, becomes the
-model's directory.
+musterd, on whose machine they run. Arguments are passed on as they are typed, but '$(AIP_MODEL_DIR)',
+in single quotes, becomes the model's directory.
 
 Ctrl-C cancels the job and shows how it ends; a second Ctrl-C stops watching.
 The exit status: 0 SUCCEEDED, 1 FAILED, 3 CANCELLED, 130 after Ctrl-C.)";

@@ -13,12 +13,37 @@ constexpr auto kPassedOn =
     std::to_array<std::string_view>({"PATH", "VIRTUAL_ENV", "PYTHONPATH", "CONDA_PREFIX",
                                      "LD_LIBRARY_PATH", "HOME", "USER", "LANG"});
 
-// The service expands $(VAR) in commands and values; what is to stay as it is says $$(VAR).
-std::string EscapeReferences(std::string_view text) {
+// The service expands $(VAR) and makes $$ one $. Doubles what must stay as it is.
+std::string Escape(std::string_view text) {
   std::string escaped;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("$(")) escaped += '$';
-    escaped += text[i];
+  while (!text.empty()) {
+    const size_t dollars = std::min(text.find_first_not_of('$'), text.size());
+    const bool has_meaning = dollars > 1 || (dollars == 1 && text.substr(1).starts_with('('));
+    escaped.append(has_meaning ? 2 * dollars : dollars, '$');
+    text.remove_prefix(dollars);
+    const size_t plain = std::min(text.find('$'), text.size());
+    escaped += text.substr(0, plain);
+    text.remove_prefix(plain);
+  }
+  return escaped;
+}
+
+// What the user typed stays as it was typed, since to most people $(…) and $$ are the shell's; but
+// $(AIP_MODEL_DIR) and its like mean nothing to a shell, and are left to the service.
+std::string EscapeTyped(std::string_view text) {
+  std::string escaped;
+  while (!text.empty()) {
+    const size_t reference = std::min({text.find("$(AIP_"), text.find("$(CLOUD_ML_"), text.size()});
+    // Behind another $, it is escaped already.
+    const size_t end = reference < text.size() && (reference == 0 || text[reference - 1] != '$')
+                           ? reference
+                           : std::min(text.find_first_not_of('$', reference), text.size());
+    escaped += Escape(text.substr(0, end));
+    text.remove_prefix(end);
+    if (end != reference) continue;
+    const size_t close = std::min(text.find(')'), text.size() - 1) + 1;
+    escaped += text.substr(0, close);
+    text.remove_prefix(close);
   }
   return escaped;
 }
@@ -39,7 +64,7 @@ Result<json> BuildEnvironment(const RunFlags& flags, const Variables& environmen
   for (const std::string_view name : kPassedOn) {
     const auto found = environment.find(name);
     if (is_host && found != environment.end() && !found->second.empty()) {
-      set(std::string(name), EscapeReferences(found->second));
+      set(std::string(name), Escape(found->second));
     }
   }
   set("PYTHONUNBUFFERED", "1");
@@ -54,9 +79,9 @@ Result<json> BuildEnvironment(const RunFlags& flags, const Variables& environmen
     }
     const auto found = environment.find(name);
     if (equals != std::string::npos) {
-      set(name, text.substr(equals + 1));
+      set(name, EscapeTyped(std::string_view(text).substr(equals + 1)));
     } else if (found != environment.end()) {
-      set(name, EscapeReferences(found->second));
+      set(name, Escape(found->second));
     } else {
       return Fail(Code::kInvalidArgument, "Invalid value for [--env]: {} is not set here", name);
     }
@@ -69,12 +94,12 @@ Result<json> BuildEnvironment(const RunFlags& flags, const Variables& environmen
 // `env -C DIRECTORY PROGRAM` starts the program there. A container has its own directories.
 json BuildContainer(const RunFlags& flags, const std::string& directory, json environment) {
   json command = json::array();
-  if (flags.image == kHostImage) command = {"env", "-C", EscapeReferences(directory)};
-  command.push_back(flags.program.front());
+  if (flags.image == kHostImage) command = {"env", "-C", Escape(directory)};
+  command.push_back(EscapeTyped(flags.program.front()));
   json container = {
       {"imageUri", flags.image}, {"command", std::move(command)}, {"env", std::move(environment)}};
-  if (flags.program.size() > 1) {
-    container["args"] = std::vector<std::string>(flags.program.begin() + 1, flags.program.end());
+  for (size_t i = 1; i < flags.program.size(); ++i) {
+    container["args"].push_back(EscapeTyped(flags.program[i]));
   }
   return container;
 }

@@ -34,9 +34,11 @@ struct RunFlags {
   std::vector<std::string> program;  // argv
 };
 
-// Of the caller's environment, PATH, VIRTUAL_ENV, CONDA_PREFIX, PYTHONPATH, LD_LIBRARY_PATH, HOME,
-// USER and LANG are passed on; PYTHONUNBUFFERED=1 is added, so that output is seen when it is
-// written. INVALID_ARGUMENT for flags that make no job. `now` names the run.
+// The program gets what was typed: where the service would expand $(…) or $$, they are escaped, but
+// for $(AIP_…) and $(CLOUD_ML_…), which only the service knows. Of the caller's environment, PATH,
+// VIRTUAL_ENV, CONDA_PREFIX, PYTHONPATH, LD_LIBRARY_PATH, HOME, USER and LANG are passed on;
+// PYTHONUNBUFFERED=1 is added, so that output is seen when it is written. INVALID_ARGUMENT for
+// flags that make no job. `now` names the run.
 Result<nlohmann::json> BuildRunJob(const RunFlags& flags, const Variables& environment,
                                    const std::string& directory, Time now);
 
