@@ -3,7 +3,7 @@
 #   make test    all tests, from nothing
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build demo test unit e2e bench format check tidy sanitize fuzz clean deps help venv
+.PHONY: configure build demo test unit e2e bench format check tidy sanitize fuzz clean deps help venv
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -14,9 +14,12 @@ help:
 deps:
 	@tools/install_deps.sh build
 
-build: deps
+configure: deps
 	@[ -f build/build.ninja ] || cmake --preset release
-	@cmake --build build -j $(JOBS)
+
+# The programs; tests are built by `make test`.
+build: configure
+	@cmake --build build -j $(JOBS) --target musterd muster muster-agent
 
 venv:
 	@tools/venv.sh train
@@ -25,7 +28,8 @@ venv:
 demo: build venv
 	@$(PYTHON) tools/demo.py
 
-test: build
+test: configure
+	@cmake --build build -j $(JOBS)
 	@tools/install_deps.sh test lint
 	@$(MAKE) --no-print-directory check unit e2e
 

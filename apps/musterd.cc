@@ -70,6 +70,7 @@ muster::engine::LocalEngineOptions EngineOptions(const muster::config::Config& c
   options.data_directory = data_directory;
   options.agent_binary = AgentBinary();
   options.buckets_directory = buckets;
+  options.buckets_elsewhere = config.buckets;
   options.oversubscribe = config.oversubscribe;
   options.cpus = config.cpus;
   options.memory_mb = config.memory_mb;
@@ -96,6 +97,10 @@ Status Run(const Flags& flags) {
   const fs::path buckets_root =
       config.buckets_root.empty() ? data_directory / "buckets" : config.buckets_root;
   MUSTER_TRY(MakeDirectories(buckets_root));
+  for (const auto& [name, directory] : config.buckets) {
+    MUSTER_TRY(bucket::CheckBucketName(name));
+    MUSTER_TRY(MakeDirectories(buckets_root / name));
+  }
   const bucket::BucketDirectories buckets(buckets_root, config.buckets);
   MUSTER_ASSIGN(const auto store, store::Store::Open(data_directory / "muster.db"));
   const SystemClock clock;
@@ -116,6 +121,7 @@ Status Run(const Flags& flags) {
       loop, *store, buckets, clock,
       {site, control::ImageMap(config.images, path != nullptr ? path : "/usr/bin:/bin"), machines});
   engine::LocalEngine engine(loop, controller, engine_options, clock);
+  for (const std::string& line : engine.Describe()) LogInfo("{}", line);
   controller.Attach(engine);
   MUSTER_ASSIGN(const int resumed, controller.Recover());
   if (resumed > 0) LogInfo("{} jobs are taken up again", resumed);

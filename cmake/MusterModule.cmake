@@ -34,7 +34,8 @@ function(muster_module name)
 
   if(MUSTER_TESTS AND arg_TESTS)
     add_executable(${name}_test ${arg_TESTS})
-    target_compile_options(${name}_test PRIVATE ${MUSTER_WARNINGS})
+    # Unoptimized in any build: half of the compile time, and the code under test is not in there.
+    target_compile_options(${name}_test PRIVATE ${MUSTER_WARNINGS} $<$<CONFIG:Release>:-O0>)
     target_compile_definitions(${name}_test PRIVATE MUSTER_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE ${target} ${test_depends} ${arg_TEST_LIBRARIES}
                           GTest::gmock_main rapidcheck)

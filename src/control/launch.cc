@@ -55,6 +55,7 @@ job::EnvironmentList LocalEnvironment(const engine::Place& place) {
           {"GLOO_SOCKET_IFNAME", "lo"},
           {"NCCL_SOCKET_IFNAME", "lo"},
           {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false"},
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
           {"CUDA_VISIBLE_DEVICES", GpuList(place.gpus)}};
 }
 

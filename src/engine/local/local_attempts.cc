@@ -88,12 +88,17 @@ void LocalEngine::FillIsolation(const Holding& holding, LaunchSpec& spec) const 
   if (holding.namespaces.network) isolation.set_network_namespace_fd(kNetworkNamespaceFd);
   if (holding.namespaces.user) isolation.set_user_namespace_fd(kUserNamespaceFd);
   if (WantsMounts() && (!abilities_.needs_user || holding.namespaces.user)) {
-    const auto mount = [&](const fs::path& source, const char* target) {
+    const auto mount = [&](const fs::path& source, const std::string& target) {
       auto& added = *isolation.add_mounts();
       added.set_source(source.string());
       added.set_target(target);
     };
-    if (!options_.buckets_directory.empty()) mount(options_.buckets_directory, "/gcs");
+    if (!options_.buckets_directory.empty()) {
+      mount(options_.buckets_directory, "/gcs");
+      for (const auto& [name, directory] : options_.buckets_elsewhere) {
+        mount(directory, "/gcs/" + name);
+      }
+    }
     mount(FilesOf(spec).log_storage(), "/var/log-storage");
   }
   const auto cgroups = cgroups_.Prepare(

@@ -51,6 +51,9 @@ struct LocalEngineOptions {
   PortRange ports;  // adapted if the kernel uses it for outgoing connections
   // Seen by replicas as /gcs; empty: not.
   std::filesystem::path buckets_directory;
+  // Buckets that lie elsewhere, by name: seen as /gcs/<name>. buckets_directory holds an empty
+  // directory of that name to mount them on.
+  std::map<std::string, std::filesystem::path> buckets_elsewhere;
   bool mounts = true;         // /gcs and /var/log-storage, where the machine permits mounts
   bool memory_limits = true;  // the machine type's memory, where a memory cgroup is writable
   CgroupOptions cgroups;

@@ -348,6 +348,7 @@ TEST_F(LocalEngineTest, APrivateNetworkIsTheJobsOwnAndOutlivesMusterd) {
 
 TEST_F(LocalEngineTest, FillsInMountsAndLimitsWhereTheMachinePermits) {
   options_.buckets_directory = directory_ / "buckets";
+  options_.buckets_elsewhere = {{"data", "/mnt/data"}};
   Open();
   Admit(GangOf("1", 1));
   const LaunchSpec spec = SpecOf("1", 0, {"exit", "0"});
@@ -355,12 +356,14 @@ TEST_F(LocalEngineTest, FillsInMountsAndLimitsWhereTheMachinePermits) {
   const auto launch = FilesOf(spec).ReadLaunch();
   ASSERT_TRUE(launch);
   const auto& isolation = launch->isolation();
-  ASSERT_EQ(isolation.mounts_size(), CanMount(options_) ? 2 : 0);
+  ASSERT_EQ(isolation.mounts_size(), CanMount(options_) ? 3 : 0);
   if (isolation.mounts_size() > 0) {
     EXPECT_EQ(isolation.mounts(0).source(), options_.buckets_directory);
     EXPECT_EQ(isolation.mounts(0).target(), "/gcs");
-    EXPECT_EQ(isolation.mounts(1).source(), FilesOf(spec).log_storage());
-    EXPECT_EQ(isolation.mounts(1).target(), "/var/log-storage");
+    EXPECT_EQ(isolation.mounts(1).source(), "/mnt/data");
+    EXPECT_EQ(isolation.mounts(1).target(), "/gcs/data");
+    EXPECT_EQ(isolation.mounts(2).source(), FilesOf(spec).log_storage());
+    EXPECT_EQ(isolation.mounts(2).target(), "/var/log-storage");
   }
   const Cgroups cgroups = Cgroups::Find({}, "probe" + RandomHex(4));
   EXPECT_EQ(!isolation.cgroup_directory().empty(), cgroups.can_kill());
@@ -412,7 +415,7 @@ TEST_F(LocalEngineTest, ManyCyclesLeaveNothing) {
   };
   cycle(0);
   const size_t descriptors = OpenDescriptors();
-  constexpr int kCycles = 200;
+  constexpr int kCycles = 60;
   for (int i = 1; i <= kCycles && !HasFatalFailure(); ++i) cycle(i);
   EXPECT_LE(OpenDescriptors(), descriptors);
   engine_.reset();  // waits for the last leak checks
