@@ -63,11 +63,9 @@ File* FindOldest(std::vector<File>& files) {
 }
 
 LogEntry TakeLine(File& file) {
-  const auto& line = *file.reader.Peek();
-  LogEntry entry{line.time, line.entry.severity, file.source->task_name, file.source->attempt,
-                 line.entry.message};
-  file.reader.Pop();
-  return entry;
+  SourceReader::Line line = file.reader.Take();
+  return {line.time, std::move(line.entry.severity), file.source->task_name, file.source->attempt,
+          std::move(line.entry.message)};
 }
 }  // namespace
 

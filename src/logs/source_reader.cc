@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "logs/utf8.h"
 #include "logs/writer.h"
 
@@ -148,10 +149,12 @@ const SourceReader::Line* SourceReader::Peek() {
   return head_ ? &*head_ : nullptr;
 }
 
-void SourceReader::Pop() {
-  position_ = head_->after;
-  head_.reset();
+SourceReader::Line SourceReader::Take() {
+  MUSTER_CHECK(head_.has_value());
+  Line line = *std::exchange(head_, std::nullopt);
+  position_ = line.after;
   scanned_bytes_ = 0;
+  return line;
 }
 
 std::optional<SourceReader::Line> SourceReader::Read() {

@@ -34,7 +34,8 @@ class SourceReader {
   };
   // The next line, or null if there is none (yet).
   const Line* Peek();
-  void Pop();
+  // What Peek showed.
+  Line Take();
 
   // Where to go on if nothing more is taken.
   const Cursor::Position& position() const { return position_; }

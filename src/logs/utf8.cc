@@ -1,11 +1,24 @@
 #include "logs/utf8.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace muster::logs {
 
 namespace {
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// Most lines are, so eight bytes at a time.
+bool IsAscii(std::string_view bytes) {
+  uint64_t seen = 0;
+  for (; bytes.size() >= sizeof seen; bytes.remove_prefix(sizeof seen)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    seen |= word;
+  }
+  for (const char c : bytes) seen |= static_cast<unsigned char>(c);
+  return (seen & 0x8080808080808080U) == 0;
+}
 
 // The length of the well-formed character that `bytes` starts with, or 0.
 size_t CharacterLength(std::string_view bytes) {
@@ -35,9 +48,7 @@ size_t CharacterLength(std::string_view bytes) {
 }  // namespace
 
 std::string ToValidUtf8(std::string_view bytes) {
-  const bool is_ascii =
-      std::ranges::all_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (is_ascii) return std::string(bytes);
+  if (IsAscii(bytes)) return std::string(bytes);
   std::string text;
   text.reserve(bytes.size());
   while (!bytes.empty()) {
