@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::agent {
 
@@ -33,7 +33,7 @@ std::string_view Ending(std::string_view text, size_t size_max) {
 }
 
 std::string_view Beginning(std::string_view text, size_t size_max) {
-  return text.substr(0, logs::CharacterBoundary(text, size_max));
+  return text.substr(0, CharacterBoundary(text, size_max));
 }
 
 // The end of the line that names the exception: the first one after the frames, which are indented.
@@ -74,7 +74,7 @@ int ExitStatus(int wait_status) {
 }
 
 std::string ExitDetail(int wait_status, std::string_view stderr_tail) {
-  const std::string text = logs::ToValidUtf8(stderr_tail);
+  const std::string text = ToValidUtf8(stderr_tail);
   std::string detail;
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
@@ -93,7 +93,7 @@ std::string ExitDetail(int wait_status, std::string_view stderr_tail) {
 }
 
 std::string FitDetail(std::string_view text) {
-  return std::string(Beginning(logs::ToValidUtf8(text), kDetailBytesMax));
+  return std::string(Beginning(ToValidUtf8(text), kDetailBytesMax));
 }
 
 }  // namespace muster::agent

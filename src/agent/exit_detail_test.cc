@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 #include <signal.h>
 
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::agent {
 namespace {
@@ -74,7 +74,7 @@ RC_GTEST_PROP(ExitDetail, AlwaysFits, (const std::string& some)) {
   const int status = *rc::gen::element(Exited(1), Killed(9), Killed(64));
   const std::string detail = ExitDetail(status, text);
   RC_ASSERT(detail.size() <= kDetailBytesMax);
-  RC_ASSERT(logs::ToValidUtf8(detail) == detail);
+  RC_ASSERT(ToValidUtf8(detail) == detail);
   RC_ASSERT(FitDetail(text).size() <= kDetailBytesMax);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/utf8.h"
 
 namespace muster::bucket {
 
@@ -36,31 +37,6 @@ bool LooksLikeIpAddress(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
-// How many bytes the UTF-8 sequence at the front takes; 0 if it is malformed.
-size_t Utf8SequenceBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xED && byte(1) > 0x9F;
-  const bool beyond_unicode = lead == 0xF4 && byte(1) > 0x8F;
-  return overlong || surrogate || beyond_unicode ? 0 : bytes;
-}
-
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = Utf8SequenceBytes(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 // `uri` is for the messages.
 Status CheckObjectSegment(std::string_view segment, std::string_view uri) {
   if (segment == "." || segment == "..") {
@@ -83,7 +59,7 @@ Result<std::string> CheckedObject(std::string_view object, std::string_view uri)
     return Fail(Code::kInvalidArgument,
                 "An object's name cannot have NUL bytes or line breaks; rename it");
   }
-  if (!IsUtf8(object)) {
+  if (!IsValidUtf8(object)) {
     return Fail(Code::kInvalidArgument, "An object's name must be UTF-8 text; rename it");
   }
   if (object.size() > kObjectBytesMax) {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
-#include "job/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::job {
 namespace {
@@ -38,7 +38,7 @@ bool ImpliesStart(ExitKind kind) {
 }
 
 std::string HostLostMessage(const event::HostLost& event) {
-  const std::string host = event.host.empty() ? "" : fmt::format(": {}", ValidUtf8(event.host));
+  const std::string host = event.host.empty() ? "" : fmt::format(": {}", ToValidUtf8(event.host));
   return fmt::format("The host of the replica {} was lost{}.", ReplicaName(event.replica), host);
 }
 
@@ -90,7 +90,7 @@ std::string_view ExitKindName(ExitKind kind) {
 }
 
 std::string ExitMessage(ReplicaId replica, const ExitCause& cause) {
-  const std::string detail = ValidUtf8(cause.detail);
+  const std::string detail = ToValidUtf8(cause.detail);
   const std::string exited = fmt::format("The replica {} exited with a non-zero status of {}.",
                                          ReplicaName(replica), cause.status);
   switch (cause.kind) {
@@ -240,7 +240,7 @@ void Lifecycle::On(const event::CancelRequested&, Time now, Reaction& reaction) 
 
 void Lifecycle::On(const event::CannotRun& event, Time now, Reaction& reaction) {
   if (ending()) return;
-  Error error{event.error.code, ValidUtf8(event.error.message)};
+  Error error{event.error.code, ToValidUtf8(event.error.message)};
   if (error.code == Code::kOk) error.code = Code::kInternal;
   Fail(std::move(error), now, reaction);
 }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/utf8.h"
 #include "job/plan.h"
-#include "job/utf8.h"
 #include "job/validate_pool.h"
 
 namespace muster::job {

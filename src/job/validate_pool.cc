@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "job/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::job {
 namespace {

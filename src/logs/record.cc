@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::logs {
 

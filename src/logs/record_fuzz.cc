@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "logs/record.h"
-#include "logs/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster::logs;

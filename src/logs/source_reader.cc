@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "logs/utf8.h"
+#include "base/utf8.h"
 #include "logs/writer.h"
 
 namespace muster::logs {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::logs {
 

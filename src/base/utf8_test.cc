@@ -1,9 +1,9 @@
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace muster::logs {
+namespace muster {
 namespace {
 
 TEST(Utf8, ReplacesWhatIsIllFormed) {
@@ -27,10 +27,17 @@ TEST(Utf8, BoundariesDoNotCutCharacters) {
   EXPECT_EQ(CharacterBoundary("\x80\x80\x80\x80\x80\x80", 5), 5u) << "no UTF-8: cut anywhere";
 }
 
+TEST(Utf8, CountsCharacters) {
+  EXPECT_EQ(CountCharacters(""), 0u);
+  EXPECT_EQ(CountCharacters("abc"), 3u);
+  EXPECT_EQ(CountCharacters("äß€😀"), 4u);
+}
+
 RC_GTEST_PROP(Utf8, ResultIsWellFormed, (const std::string& bytes)) {
   const std::string text = ToValidUtf8(bytes);
   RC_ASSERT(ToValidUtf8(text) == text);
+  RC_ASSERT(IsValidUtf8(text));
 }
 
 }  // namespace
-}  // namespace muster::logs
+}  // namespace muster

@@ -1,9 +1,10 @@
-#include "logs/utf8.h"
+#include "base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-namespace muster::logs {
+namespace muster {
 
 namespace {
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -20,9 +21,10 @@ bool IsAscii(std::string_view bytes) {
   return (seen & 0x8080808080808080U) == 0;
 }
 
-// The length of the well-formed character that `bytes` starts with, or 0.
-size_t CharacterLength(std::string_view bytes) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+}  // namespace
+
+size_t Utf8CharacterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
   size_t length = 0;
@@ -38,21 +40,29 @@ size_t CharacterLength(std::string_view bytes) {
     if (lead == 0xF0) second_min = 0x90;
     if (lead == 0xF4) second_max = 0x8F;  // at most U+10FFFF
   }
-  if (length == 0 || bytes.size() < length) return 0;
+  if (length == 0 || text.size() < length) return 0;
   if (byte(1) < second_min || byte(1) > second_max) return 0;
   for (size_t i = 2; i < length; ++i) {
-    if (!IsContinuation(bytes[i])) return 0;
+    if (!IsContinuation(text[i])) return 0;
   }
   return length;
 }
-}  // namespace
+
+bool IsValidUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8CharacterBytes(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
 
 std::string ToValidUtf8(std::string_view bytes) {
   if (IsAscii(bytes)) return std::string(bytes);
   std::string text;
   text.reserve(bytes.size());
   while (!bytes.empty()) {
-    const size_t length = CharacterLength(bytes);
+    const size_t length = Utf8CharacterBytes(bytes);
     if (length == 0) {
       text += "\xEF\xBF\xBD";
       bytes.remove_prefix(1);
@@ -72,4 +82,9 @@ size_t CharacterBoundary(std::string_view bytes, size_t size) {
   return size;
 }
 
-}  // namespace muster::logs
+size_t CountCharacters(std::string_view utf8) {
+  return static_cast<size_t>(
+      std::ranges::count_if(utf8, [](char c) { return !IsContinuation(c); }));
+}
+
+}  // namespace muster
