@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/check.h"
@@ -121,8 +122,13 @@ Transcoder::Transcoder(const MethodTable& methods, const TranscoderOptions& opti
     if (descriptor == nullptr || !services.contains(descriptor->service())) continue;
     AddRule(rule.method, rule.http_method, rule.path_template, rule.body);
   }
-  std::ranges::stable_partition(routes_,
-                                [](const Route& route) { return !route.path.verb().empty(); });
+  std::vector<Route> with_verb;
+  std::vector<Route> plain;
+  for (Route& route : routes_) {
+    (route.path.verb().empty() ? plain : with_verb).push_back(std::move(route));
+  }
+  routes_ = std::move(with_verb);
+  std::ranges::move(plain, std::back_inserter(routes_));
 }
 
 Transcoder::~Transcoder() = default;
