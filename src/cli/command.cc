@@ -81,7 +81,8 @@ Words TakeProgram(const CLI::App& app, Words& arguments) {
       if (word.find('=') == std::string::npos && TakesValue(app, word)) ++i;
       continue;
     }
-    Words program(arguments.begin() + i + (word == "--" ? 1 : 0), arguments.end());
+    const size_t first = word == "--" ? i + 1 : i;
+    Words program(std::next(arguments.begin(), static_cast<ptrdiff_t>(first)), arguments.end());
     arguments.resize(i);
     return program;
   }
@@ -274,7 +275,8 @@ int Registry::Run(Context& context, Words arguments) const {
     if (std::ranges::find(next, arguments[at]) == next.end()) break;
     words.push_back(arguments[at]);
   }
-  Words rest(arguments.begin() + std::min(at, arguments.size()), arguments.end());
+  at = std::min(at, arguments.size());
+  Words rest(std::next(arguments.begin(), static_cast<ptrdiff_t>(at)), arguments.end());
   int status = 0;
   if (const Command* command = Find(words)) {
     rest.insert(rest.begin(), before.begin(), before.end());

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "cli/context.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
 class App;
 }
 

@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "cli/about.h"
+#include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/testing.h"
 

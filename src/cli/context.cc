@@ -9,7 +9,7 @@ extern char** environ;  // NOLINT(readability-identifier-naming): POSIX's name
 namespace muster::cli {
 namespace {
 
-constexpr size_t kBufferBytes = 64 * 1024;
+constexpr size_t kBufferBytes = 64 << 10;
 
 Variables ReadEnvironment() {
   Variables variables;
@@ -33,7 +33,7 @@ bool MayColor() {
 // than the place that a link on the way leads to.
 std::filesystem::path CurrentDirectory() {
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::current_path(error);
+  std::filesystem::path real = std::filesystem::current_path(error);
   const char* shown = ::getenv("PWD");
   if (shown != nullptr && *shown == '/' && std::filesystem::equivalent(shown, real, error)) {
     return shown;

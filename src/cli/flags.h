@@ -10,7 +10,7 @@
 #include "cli/context.h"
 #include "cli/resource_name.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
 class App;
 class Option;
 }  // namespace CLI

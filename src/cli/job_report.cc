@@ -25,7 +25,7 @@ std::string Between(std::optional<Time> begin, std::optional<Time> end) {
 }
 
 std::string PaintState(std::string_view state, const Output& output) {
-  const std::string word = ShortState(state);
+  std::string word = ShortState(state);
   if (word == "SUCCEEDED") return Paint(output, Color::kGreen, word);
   if (word == "FAILED") return Paint(output, Color::kRed, word);
   if (word == "RUNNING") return Paint(output, Color::kCyan, word);

@@ -141,7 +141,7 @@ void LogFormatter::Append(const LogEntry& entry, std::string& out) {
   for (bool first = true;; first = false) {
     const size_t end = rest.find('\n');
     std::string line = CleanLine(rest.substr(0, end), style_.color);
-    if (first) line = SeverityWord(entry) + line;
+    if (first) line.insert(0, SeverityWord(entry));
     const bool has_prefix = first || !style_.keep_multiline;
     if (has_prefix) out += prefix;
     if (has_prefix && !line.empty()) out += ' ';

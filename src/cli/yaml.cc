@@ -29,8 +29,9 @@ bool IsTextField(std::string_view key) {
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text, int base) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value, base);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, value, base);
   if (error != std::errc() || rest != end) return std::nullopt;
   return value;
 }
@@ -62,8 +63,9 @@ std::optional<json> PlainFloat(std::string_view text) {
   const bool starts = (digits[first] >= '0' && digits[first] <= '9') || digits[first] == '.';
   if (!starts || (first == 1 && text.starts_with('+'))) return std::nullopt;
   double value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, value);
+  const char* begin = digits.data();
+  const char* end = begin + digits.size();
+  const auto [rest, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
   return json(value);
 }
