@@ -22,7 +22,7 @@ build: configure
 	@cmake --build build -j $(JOBS) --target musterd muster muster-agent
 
 venv:
-	@tools/venv.sh train
+	@tools/venv.sh demo
 
 # The main job: chief and two workers train a classifier on real images.
 demo: build venv
@@ -36,9 +36,9 @@ test: configure
 unit:
 	@cd build && ctest --output-on-failure -j $(JOBS)
 
-e2e: venv
-	@tools/venv.sh clients
-	@build/venv-clients/bin/python -m pytest tests/e2e
+e2e:
+	@tools/venv.sh test
+	@build/venv/bin/python -m pytest tests/e2e -n $(JOBS)
 
 # Format, the graph of modules, the scripts' syntax.
 check:
@@ -71,9 +71,10 @@ fuzz:
 	@cmake --build build/fuzz -j $(JOBS)
 	@tools/fuzz.sh build/fuzz $(SECONDS)
 
-bench: build venv
-	@tools/venv.sh clients
-	@build/venv-clients/bin/python bench/control_plane.py
+bench: build
+	@tools/venv.sh test
+	@tools/venv.sh ray
+	@build/venv/bin/python bench/control_plane.py
 
 clean:
 	@rm -rf build
