@@ -36,7 +36,11 @@ struct Flags {
   std::string config_file;
 };
 
+// The same default as the command line's (src/cli/endpoint.h).
 std::string DefaultDataDirectory() {
+  if (const char* directory = std::getenv("MUSTER_DATA_DIR"); directory != nullptr && *directory) {
+    return directory;
+  }
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
     return std::string(state) + "/muster";
   }

@@ -73,7 +73,9 @@ template <typename... Args>
 // MUSTER_ASSIGN(auto text, ReadFile(path));
 #define MUSTER_ASSIGN(declaration, expression) \
   MUSTER_ASSIGN_(MUSTER_CONCAT(muster_result_, __LINE__), declaration, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration takes none
 #define MUSTER_ASSIGN_(result, declaration, expression) \
   auto result = (expression);                           \
   if (!result) return std::unexpected(result.error());  \
   declaration = std::move(*result)
+// NOLINTEND(bugprone-macro-parentheses)

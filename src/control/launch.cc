@@ -51,12 +51,9 @@ std::string GpuList(const std::vector<int>& gpus) {
 // Set beside the contract's variables because all replicas of a job share this machine: collectives
 // find each other over loopback, output is not held back, gcsfs does not probe for gRPC.
 job::EnvironmentList LocalEnvironment(const engine::Place& place) {
-  return {{"PYTHONUNBUFFERED", "1"},
-          {"GLOO_SOCKET_IFNAME", "lo"},
-          {"NCCL_SOCKET_IFNAME", "lo"},
-          {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false"},
-          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-          {"CUDA_VISIBLE_DEVICES", GpuList(place.gpus)}};
+  return {{"PYTHONUNBUFFERED", "1"},           {"GLOO_SOCKET_IFNAME", "lo"},
+          {"NCCL_SOCKET_IFNAME", "lo"},        {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false"},
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}, {"CUDA_VISIBLE_DEVICES", GpuList(place.gpus)}};
 }
 
 job::ClusterAddresses AddressesOf(const engine::Grant& grant) {
