@@ -2,6 +2,7 @@
 
 #include <google/cloud/aiplatform/v1/job_state.pb.h>
 
+#include <algorithm>
 #include <charconv>
 #include <deque>
 
@@ -19,9 +20,11 @@ std::string SourceKey(const logs::LogEntry& entry) {
   return fmt::format("{}/{}", entry.task_name, entry.attempt);
 }
 
+using SourceCounts = LogEvents::SourceCounts;
+
 struct Position {
   logs::Cursor cursor;
-  std::map<std::string, int64_t, std::less<>> skip;
+  SourceCounts skip;
 };
 
 // "<cursor>" or "<cursor>!<source>=<count>,…"
@@ -62,6 +65,66 @@ void AppendEvent(std::string& out, std::string_view id, const logs::LogEntry& en
   json.Append(out, entry);
   out += "\n\n";
 }
+
+// How many entries of each source have gone by since the beginning of a page. Called for every
+// line of a log, so it compares sources as they are and makes their keys only once.
+class PageCounts {
+ public:
+  // `skip`: entries of each source, from the page's beginning, that the reader has had already.
+  explicit PageCounts(const SourceCounts& skip) {
+    for (const auto& [key, count] : skip) sources_.push_back({key, "", -1, 0, count});
+  }
+
+  // False if the entry is to be skipped.
+  bool Count(const logs::LogEntry& entry) {
+    Source& source = Find(entry);
+    return ++source.seen > source.skip;
+  }
+
+  // "!workerpool0-0/0=2,service=1": what a reader that goes on from here has had.
+  void AppendTo(std::string& id) const {
+    char separator = '!';
+    for (const Source& source : sources_) {
+      id += separator;
+      id += source.key;
+      id += '=';
+      id += std::to_string(std::max(source.seen, source.skip));
+      separator = ',';
+    }
+  }
+
+  // To be skipped still, on later pages.
+  SourceCounts Left() const {
+    SourceCounts left;
+    for (const Source& source : sources_) {
+      if (source.skip > source.seen) left[source.key] = source.skip - source.seen;
+    }
+    return left;
+  }
+
+ private:
+  struct Source {
+    std::string key;
+    std::string task_name;
+    int attempt = -1;  // none of its entries has come yet
+    int64_t seen = 0;
+    int64_t skip = 0;
+  };
+
+  Source& Find(const logs::LogEntry& entry) {
+    for (Source& source : sources_) {
+      if (source.attempt == entry.attempt && source.task_name == entry.task_name) return source;
+    }
+    const std::string key = SourceKey(entry);
+    auto it = std::ranges::find(sources_, key, &Source::key);
+    if (it == sources_.end()) it = sources_.insert(it, {key, "", -1, 0, 0});
+    it->task_name = entry.task_name;
+    it->attempt = entry.attempt;
+    return *it;
+  }
+
+  std::vector<Source> sources_;
+};
 
 }  // namespace
 
@@ -122,40 +185,23 @@ Result<LogEvents::Batch> LogEvents::Next() {
 
 void LogEvents::AppendPage(std::string& out, const LogReader::Page& page) {
   const std::string begin = page.begin.ToText();
-  const std::string end = page.end.ToText();
-  Counts seen;  // from page.begin, this page's and those that were skipped
+  PageCounts counts(skip_);
   std::string id;
   size_t next_id_at = 0;
   for (size_t i = 0; i < page.entries.size(); ++i) {
     const logs::LogEntry& entry = page.entries[i];
-    const std::string key = SourceKey(entry);
-    ++seen[key];
-    if (const auto skip = skip_.find(key); skip != skip_.end()) {
-      if (--skip->second == 0) skip_.erase(skip);
-      continue;
-    }
+    if (!counts.Count(entry)) continue;
     id.clear();
-    // Behind the last entry stands the end's cursor, unless sources that come later are to be
-    // skipped still.
-    const bool last = i + 1 == page.entries.size() && skip_.empty();
-    if (last) {
-      id = end;
+    if (i + 1 == page.entries.size() && counts.Left().empty()) {
+      id = page.end.ToText();
     } else if (out.size() >= next_id_at) {
       id = begin;
-      char separator = '!';
-      Counts behind = skip_;
-      for (const auto& [source, count] : seen) behind[source] += count;
-      for (const auto& [source, count] : behind) {
-        id += separator;
-        id += source;
-        id += '=';
-        id += std::to_string(count);
-        separator = ',';
-      }
+      counts.AppendTo(id);
       if (id.size() > kIdBytesMax) next_id_at = out.size() + kTextPerLongId * id.size();
     }
     AppendEvent(out, id, entry, json_);
   }
+  skip_ = counts.Left();
 }
 
 Result<LogEvents::Batch> LogEvents::NextTail() {

@@ -42,6 +42,8 @@ class LogEntryJson {
 
 class LogEvents {
  public:
+  using SourceCounts = std::map<std::string, int64_t>;  // by source, "workerpool0-0/1"
+
   static constexpr int kTailMax = 10'000;
   static constexpr size_t kIdBytesMax = 200;
   static constexpr size_t kTextPerLongId = 10;  // bytes of events for each byte of id
@@ -59,17 +61,15 @@ class LogEvents {
   Result<Batch> Next();
 
  private:
-  using Counts = std::map<std::string, int64_t, std::less<>>;  // by source, "workerpool0-0/1"
-
-  LogEvents(LogReader reader, Counts skip, int tail)
+  LogEvents(LogReader reader, SourceCounts skip, int tail)
       : reader_(std::move(reader)), skip_(std::move(skip)), tail_(tail) {}
 
   Result<Batch> NextTail();
   void AppendPage(std::string& out, const LogReader::Page& page);
 
   LogReader reader_;
-  Counts skip_;  // entries that the reader has had already; counts down
-  int tail_;     // 0 once it was given
+  SourceCounts skip_;  // entries that the reader has had already
+  int tail_;           // 0 once it was given
   LogEntryJson json_;
 };
 
