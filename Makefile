@@ -55,13 +55,11 @@ tidy:
 	@cmake --build build/clang -j $(JOBS)
 	@tools/tidy.sh build/clang
 
+# Everything but the programs that fork from instrumented processes is run under each sanitizer.
 sanitize:
 	@tools/install_deps.sh build
-	@for preset in asan tsan; do \
-	  [ -f build/$$preset/build.ninja ] || cmake --preset $$preset || exit 1; \
-	  cmake --build build/$$preset -j $(JOBS) || exit 1; \
-	  (cd build/$$preset && $$(cat $(CURDIR)/tools/$$preset.env | xargs echo env) ctest --output-on-failure -j $(JOBS)) || exit 1; \
-	done
+	@tools/sanitize.sh asan
+	@tools/sanitize.sh tsan
 
 # SECONDS=600 for a longer run of each target.
 SECONDS ?= 30
