@@ -55,7 +55,7 @@ tidy:
 	@cmake --build build/clang -j $(JOBS)
 	@tools/tidy.sh build/clang
 
-# Everything but the programs that fork from instrumented processes is run under each sanitizer.
+# The unit tests and simulations under address, undefined-behaviour and thread sanitizers.
 sanitize:
 	@tools/install_deps.sh build
 	@tools/sanitize.sh asan
