@@ -39,5 +39,38 @@ RC_GTEST_PROP(Utf8, ResultIsWellFormed, (const std::string& bytes)) {
   RC_ASSERT(IsValidUtf8(text));
 }
 
+TEST(Utf8, KnowsValidText) {
+  for (const auto* text : {"", "abc", "é", "€", "😀", "\x7f", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(IsValidUtf8(text)) << text;
+    EXPECT_EQ(ToValidUtf8(text), text);
+  }
+  for (const auto* text : {"\x80", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                           "\xf4\x90\x80\x80", "\xff", "a\xe2\x82"}) {
+    EXPECT_FALSE(IsValidUtf8(text)) << text;
+    EXPECT_TRUE(IsValidUtf8(ToValidUtf8(text)));
+  }
+  EXPECT_EQ(ToValidUtf8("a\xff"
+                        "b"),
+            "a\uFFFDb");
+}
+
+RC_GTEST_PROP(Utf8, EveryCodePointIsValidBetweenOthers, ()) {
+  const auto code = *rc::gen::inRange<uint32_t>(0x80, 0x110000);
+  std::string text = "a";
+  if (code < 0x800) {
+    text += static_cast<char>(0xC0 | code >> 6);
+  } else if (code < 0x10000) {
+    text += static_cast<char>(0xE0 | code >> 12);
+    text += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
+  } else {
+    text += static_cast<char>(0xF0 | code >> 18);
+    text += static_cast<char>(0x80 | ((code >> 12) & 0x3F));
+    text += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
+  }
+  text += static_cast<char>(0x80 | (code & 0x3F));
+  text += 'b';
+  RC_ASSERT(IsValidUtf8(text) == (code < 0xD800 || code > 0xDFFF));
+}
+
 }  // namespace
 }  // namespace muster

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "server/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -47,14 +47,14 @@ Status CheckBrowser(const BrowserHeaders& headers, const std::vector<std::string
     if (!EqualNoCase(origin, headers.host)) {
       return Fail(Code::kPermissionDenied,
                   "A page of {} sent this request; only this server's own pages may",
-                  SanitizeUtf8(headers.origin.substr(0, 200)));
+                  ToValidUtf8(headers.origin.substr(0, 200)));
     }
   }
   if (!IsOwnName(HostName(headers.host), own_names)) {
     return Fail(Code::kPermissionDenied,
                 "A browser asked for this server as \"{}\", which is not one of its names; use "
                 "its address or localhost",
-                SanitizeUtf8(headers.host.substr(0, 200)));
+                ToValidUtf8(headers.host.substr(0, 200)));
   }
   return {};
 }

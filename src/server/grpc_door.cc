@@ -10,8 +10,8 @@
 #include <atomic>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "server/call.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -31,7 +31,7 @@ std::string TableName(std::string_view path) {
 std::string PeerName(const std::string& peer) { return peer.substr(peer.find(':') + 1); }
 
 grpc::Status ToGrpc(const Error& error) {
-  return {static_cast<grpc::StatusCode>(error.code), SanitizeUtf8(error.message)};
+  return {static_cast<grpc::StatusCode>(error.code), ToValidUtf8(error.message)};
 }
 
 // One call: reads one message, has a worker handle it, answers. Deletes itself when gRPC is done

@@ -8,11 +8,11 @@
 #include <boost/beast/http/write.hpp>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "server/browser_guard.h"
 #include "server/call.h"
 #include "server/run_on.h"
 #include "server/transcode/json.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -257,7 +257,7 @@ asio::awaitable<HttpResponse> HttpSession::Answer(const Request& request) {
     if (response.allow.empty() && path != "*") {
       co_return ErrorResponse(
           Error{Code::kNotFound, fmt::format("The path {} was not found on this server.",
-                                             SanitizeUtf8(path.substr(0, 500)))});
+                                             ToValidUtf8(path.substr(0, 500)))});
     }
     response.status = 204;
     response.allow += response.allow.empty() ? "OPTIONS" : ", OPTIONS";

@@ -1,6 +1,6 @@
 #include "server/http_status.h"
 
-#include "server/utf8.h"
+#include "server/json_string.h"
 
 namespace muster::server {
 

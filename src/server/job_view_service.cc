@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "control/job_control.h"
 #include "server/log_reader.h"
 #include "server/method_table.h"
 #include "server/resource_name.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -24,7 +24,7 @@ void SetEntry(const logs::LogEntry& from, v1::LogEntry& to) {
   to.set_severity(from.severity);
   to.set_task_name(from.task_name);
   to.set_attempt(from.attempt);
-  to.set_message(SanitizeUtf8(from.message));
+  to.set_message(ToValidUtf8(from.message));
 }
 
 Result<v1::ListLogEntriesResponse> ListLogEntries(control::JobControl& control,

@@ -6,8 +6,9 @@
 #include <charconv>
 #include <deque>
 
+#include "base/utf8.h"
 #include "server/http_status.h"
-#include "server/utf8.h"
+#include "server/json_string.h"
 
 namespace muster::server {
 namespace {
@@ -32,7 +33,7 @@ Result<Position> ParsePosition(std::string_view text) {
   const auto bad = [&] {
     return Fail(Code::kInvalidArgument,
                 "\"{}\" is no position in this log: give an event's id, a page token, or nothing",
-                SanitizeUtf8(text.substr(0, 200)));
+                ToValidUtf8(text.substr(0, 200)));
   };
   const size_t mark = text.find('!');
   auto cursor = logs::Cursor::Parse(text.substr(0, mark));

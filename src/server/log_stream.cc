@@ -12,12 +12,12 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/utf8.h"
 #include "server/http_session.h"
 #include "server/resource_name.h"
 #include "server/run_on.h"
 #include "server/transcode/percent.h"
 #include "server/transcode/query.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -52,13 +52,13 @@ Result<LogStreamRequest> ReadParameters(std::string_view name, std::string_view 
       if (error != std::errc() || end != value.data() + value.size() || wanted.tail < 0 ||
           wanted.tail > LogEvents::kTailMax) {
         return Fail(Code::kInvalidArgument, "Invalid value at 'tail', \"{}\": give 0 to {}",
-                    SanitizeUtf8(value), LogEvents::kTailMax);
+                    ToValidUtf8(value), LogEvents::kTailMax);
       }
     } else {
       return Fail(Code::kInvalidArgument,
                   "Unknown parameter \"{}\": a log stream takes taskName, tail, lastEventId and "
                   "pageToken",
-                  SanitizeUtf8(key));
+                  ToValidUtf8(key));
     }
   }
   // What a reconnecting client says itself is newer than what its URL says.

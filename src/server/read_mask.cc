@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -108,7 +108,7 @@ Status CheckReadMask(const pb::Message& request, const pb::Descriptor& response)
       return Fail(Code::kInvalidArgument,
                   "Invalid value at 'read_mask' (type.googleapis.com/google.protobuf.FieldMask), "
                   "\"{}\": the answer has no such field",
-                  SanitizeUtf8(path));
+                  ToValidUtf8(path));
     }
   }
   return {};

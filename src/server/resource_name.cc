@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -35,7 +35,7 @@ bool HasForm(std::string_view name, std::string_view pattern) {
 Status CheckName(std::string_view field, std::string_view name, std::string_view pattern) {
   if (name.size() <= 1024 && HasForm(name, pattern)) return {};
   return Fail(Code::kInvalidArgument, "Invalid value for '{}': \"{}\" is not of the form {}", field,
-              SanitizeUtf8(name.substr(0, 1024)), pattern);
+              ToValidUtf8(name.substr(0, 1024)), pattern);
 }
 
 }  // namespace muster::server

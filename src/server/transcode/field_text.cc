@@ -9,7 +9,8 @@
 #include <charconv>
 #include <optional>
 
-#include "server/utf8.h"
+#include "base/utf8.h"
+#include "server/json_string.h"
 
 namespace muster::server {
 namespace {
@@ -21,7 +22,7 @@ std::unexpected<Error> UnknownName(std::string_view path, std::string_view name)
   return Fail(Code::kInvalidArgument,
               "Invalid JSON payload received. Unknown name \"{}\": Cannot bind query parameter. "
               "Field '{}' could not be found in request message.",
-              SanitizeUtf8(path), SanitizeUtf8(name));
+              ToValidUtf8(path), ToValidUtf8(name));
 }
 
 // "TYPE_INT64", or the type URL of a message or an enum.
@@ -38,8 +39,8 @@ std::string TypeName(const Field& field) {
 
 std::unexpected<Error> InvalidValue(const Field& field, std::string_view path,
                                     std::string_view text) {
-  return Fail(Code::kInvalidArgument, "Invalid value at '{}' ({}), \"{}\"", SanitizeUtf8(path),
-              TypeName(field), SanitizeUtf8(text));
+  return Fail(Code::kInvalidArgument, "Invalid value at '{}' ({}), \"{}\"", ToValidUtf8(path),
+              TypeName(field), ToValidUtf8(text));
 }
 
 template <typename T>

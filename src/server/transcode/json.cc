@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "server/utf8.h"
+#include "base/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -64,7 +64,7 @@ Status ReadJson(std::string_view json, std::string_view path, google::protobuf::
   if (status.ok()) return {};
   const auto text = status.message();
   return Fail(Code::kInvalidArgument, "{}",
-              ApiWords(SanitizeUtf8(std::string_view(text.data(), text.size())), path));
+              ApiWords(ToValidUtf8(std::string_view(text.data(), text.size())), path));
 }
 
 Result<std::string> WriteJson(const google::protobuf::Message& message, const AnswerStyle& style) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "server/transcode/field_text.h"
 #include "server/transcode/percent.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 namespace {
@@ -19,7 +19,7 @@ Status ReadAlt(std::string_view value, AnswerStyle& style) {
   const std::string_view format = value.substr(0, value.find(';'));
   if (format != "json") {
     return Fail(Code::kInvalidArgument, "alt={}: answers are JSON only; leave alt out or say json",
-                SanitizeUtf8(value));
+                ToValidUtf8(value));
   }
   value.remove_prefix(format.size());
   if (value == ";enum-encoding=int") style.enums_as_integers = true;
@@ -41,7 +41,7 @@ Result<QueryParameters> ParseQuery(std::string_view query) {
         PercentRule::kForm);
     if (!key || !value) {
       return Fail(Code::kInvalidArgument, "The query part '{}' has a malformed percent-encoding",
-                  SanitizeUtf8(part));
+                  ToValidUtf8(part));
     }
     parameters.emplace_back(std::move(*key), std::move(*value));
   }
@@ -79,7 +79,7 @@ Status BindQuery(const QueryParameters& parameters, std::string_view body_field,
       return Fail(Code::kInvalidArgument,
                   "Invalid JSON payload received. Unknown name \"{}\": Cannot bind query "
                   "parameter. The field belongs to the request's body.",
-                  SanitizeUtf8(key));
+                  ToValidUtf8(key));
     }
     MUSTER_TRY(SetFieldFromText(request, key, value, FieldTextUse::kQuery));
   }

@@ -9,10 +9,10 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "server/transcode/field_text.h"
 #include "server/transcode/json.h"
 #include "server/transcode/path_template.h"
-#include "server/utf8.h"
 
 namespace muster::server {
 
@@ -207,12 +207,12 @@ std::expected<RestCall, HttpError> Transcoder::Read(const RestRequest& request) 
     if (allow.empty()) {
       return std::unexpected(
           Error{Code::kNotFound, fmt::format("The path {} was not found on this server.",
-                                             SanitizeUtf8(path.substr(0, 500)))});
+                                             ToValidUtf8(path.substr(0, 500)))});
     }
     HttpError error(405,
                     {Code::kUnimplemented, fmt::format("The path {} has no method {}, only: {}.",
-                                                       SanitizeUtf8(path.substr(0, 500)),
-                                                       SanitizeUtf8(request.http_method), allow)});
+                                                       ToValidUtf8(path.substr(0, 500)),
+                                                       ToValidUtf8(request.http_method), allow)});
     error.allow = allow;
     return std::unexpected(error);
   }
