@@ -70,6 +70,13 @@ Status FrameDecoder::Feed(std::span<const std::byte> bytes) {
   return {};
 }
 
+void FrameDecoder::DropPayload() {
+  if (part_ == Part::kHeader || drop_) return;
+  drop_ = true;
+  place_ = nullptr;
+  control_.resize(std::max(control_.size(), kBinBytes));
+}
+
 size_t FrameDecoder::PartialBytes() const {
   return part_ == Part::kPayload && !drop_ && IsData(header_.type) ? got_ : 0;
 }

@@ -57,6 +57,10 @@ class FrameDecoder {
   // For bytes that come in one's own buffer, as in tests.
   Status Feed(std::span<const std::byte> bytes);
 
+  // The place of the payload under way must not be written to any more: the rest is read and
+  // dropped, and Arrived() is not called for it.
+  void DropPayload();
+
   // Bytes of the payload under way that are already where Place() said, and whose frame it is.
   size_t PartialBytes() const;
   const FrameHeader& header() const { return header_; }

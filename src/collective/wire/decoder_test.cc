@@ -122,6 +122,20 @@ TEST(DecoderTest, SaysHowMuchOfAPayloadIsInPlace) {
   EXPECT_EQ(decoder.PartialBytes(), 0u);
 }
 
+TEST(DecoderTest, AnAbandonedPlaceIsNotWrittenTo) {
+  Keeper keeper;
+  FrameDecoder decoder(keeper);
+  decoder.AllowOnlyHandshake(false);
+  const std::string frame = Samples()[0].frame;
+  ASSERT_TRUE(decoder.Feed(std::as_bytes(std::span(frame)).first(kHeaderBytes + 5)));
+  decoder.DropPayload();
+  keeper.places.clear();
+  ASSERT_TRUE(decoder.Feed(std::as_bytes(std::span(frame)).subspan(kHeaderBytes + 5)));
+  EXPECT_TRUE(keeper.seen.empty());
+  ASSERT_TRUE(decoder.Feed(std::as_bytes(std::span(frame))));
+  EXPECT_EQ(keeper.seen.size(), 1u);
+}
+
 TEST(DecoderTest, DamageOfACheckedFrameIsFound) {
   const Sample sample = Samples()[1];
   for (size_t at = kHeaderBytes; at < sample.frame.size(); ++at) {
