@@ -56,6 +56,17 @@ def muster_cgroups():
             for name in names if name.startswith("muster-")}
 
 
+def empty_muster_cgroups():
+    """Cgroups that a musterd made and nothing is in any more."""
+    found = set()
+    for path in muster_cgroups():
+        with contextlib.suppress(OSError):
+            children = any(entry.is_dir() for entry in os.scandir(path))
+            if not children and not pathlib.Path(path, "cgroup.procs").read_text():
+                found.add(path)
+    return found
+
+
 def listening_ports(pid):
     """Ports on which a process listens, in its own network namespace."""
     inodes = set()

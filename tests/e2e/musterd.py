@@ -147,6 +147,15 @@ class Musterd:
             problems.append(f"mounts: {leaks.mounts_below(self.data)}")
         if leaks.cgroups_of(self.uids):
             problems.append(f"cgroups: {leaks.cgroups_of(self.uids)}")
+
+        def empty_cgroups():
+            return leaks.empty_muster_cgroups() - self.cgroups_before
+
+        with contextlib.suppress(AssertionError):
+            # Other musterds of this machine have empty ones too, for a moment.
+            wait_until(lambda: not empty_cgroups(), 5, "gone")
+        if empty_cgroups():
+            problems.append(f"empty cgroups: {empty_cgroups()}")
         if any(self.tmp.iterdir()):
             problems.append(f"temporary files: {list(self.tmp.iterdir())}")
         for attempt_tmp in self.data.glob("jobs/*/*/*/tmp"):
