@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -109,7 +110,7 @@ TEST_P(ReduceTest, EveryInstructionSetMatchesTheReferenceBitForBit) {
         // One byte before and after, to see a kernel that writes too much; out is not aligned.
         Bytes got(count * SizeOf(type) + 2, std::byte{0xA5});
         Reduce(reduction, input.ranks, got.data() + 1, count);
-        ASSERT_EQ(std::memcmp(got.data() + 1, want.data(), want.size()), 0)
+        ASSERT_TRUE(std::equal(want.begin(), want.end(), got.begin() + 1))
             << hwy::TargetName(target) << " " << Name(type) << " " << Name(op) << " " << count
             << " elements of " << n << " ranks";
         ASSERT_TRUE(got.front() == std::byte{0xA5} && got.back() == std::byte{0xA5});

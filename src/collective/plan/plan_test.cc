@@ -193,8 +193,9 @@ TEST(PlanTest, WindowsFollowSharesBandwidthAndRoundTrip) {
   Cluster far = Equal(8, 10, 0, 0);
   far.round_trip_s = 20e-3;  // 10 Gbit/s over 20 ms: 25 MB under way
   double under_way = 0;
-  for (const Endpoint& e : MakePlan(far)->plan.endpoints) under_way += e.lane.WindowBytes();
-  const double payload_per_s = MakePlan(far)->forecast.bus_gbps * 1e9 / 8;
+  const auto far_plan = MakePlan(far);
+  for (const Endpoint& e : far_plan->plan.endpoints) under_way += e.lane.WindowBytes();
+  const double payload_per_s = far_plan->forecast.bus_gbps * 1e9 / 8;
   EXPECT_GE(under_way, std::min(payload_per_s * far.round_trip_s, 16.0 * 1024 * 1024));
 }
 
