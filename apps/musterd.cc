@@ -11,12 +11,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "attempt/files.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "bucket/bucket.h"
 #include "config/config.h"
+#include "config/engine_options.h"
 #include "control/controller.h"
 #include "engine/local/local_engine.h"
 #include "server/server.h"
@@ -66,25 +69,13 @@ fs::path AgentBinary() {
   return fs::read_symlink("/proc/self/exe", error).parent_path() / "muster-agent";
 }
 
-muster::engine::LocalEngineOptions EngineOptions(const muster::config::Config& config,
-                                                 const fs::path& data_directory,
-                                                 const fs::path& buckets) {
-  using namespace muster;
-  engine::LocalEngineOptions options;
-  options.data_directory = data_directory;
-  options.agent_binary = AgentBinary();
-  options.buckets_directory = buckets;
-  options.buckets_elsewhere = config.buckets;
-  options.oversubscribe = config.oversubscribe;
-  options.cpus = config.cpus;
-  options.memory_mb = config.memory_mb;
-  options.gpus = config.gpus;
-  options.wait_for_accelerators = config.accelerators == config::MissingAccelerators::kWait;
-  options.private_network = config.network == config::Network::kPrivate;
-  options.ports = {config.ports.first, config.ports.second};
-  options.mounts = config.mounts == config::Isolation::kAuto;
-  options.memory_limits = config.memory_limits == config::Isolation::kAuto;
-  return options;
+// Whoever reaches the port can run programs as this user.
+void WarnIfReachable(const std::string& address) {
+  if (address.starts_with("127.") || address.starts_with("[::1]")) return;
+  muster::LogWarning(
+      "{} may be reached from other machines, and musterd asks for no password: whoever reaches it "
+      "can run programs as this user. Listen on 127.0.0.1 unless the network is trusted.",
+      address);
 }
 
 Status Run(const Flags& flags) {
@@ -113,17 +104,19 @@ Status Run(const Flags& flags) {
   auto machines = job::MachineCatalog::Builtin();
   for (const job::MachineType& type : config.machine_types) machines.Add(type);
   const char* path = std::getenv("PATH");
+  control::ImageMap images(config.images, path != nullptr ? path : "/usr/bin:/bin");
+  for (const std::string& problem : images.Problems()) LogWarning("{}", problem);
   control::LaunchSite site{.data_directory = data_directory,
                            .endpoint_file = endpoint_file,
                            .inherited = control::InheritedEnvironment(environ),
                            .grace_period = config.grace_period,
+                           .boot_id = attempt::ThisBootId().value_or(""),
                            .gcs_mount = false};
   const engine::LocalEngineOptions engine_options =
-      EngineOptions(config, data_directory, buckets_root);
+      config::EngineOptions(config, data_directory, buckets_root, AgentBinary());
   site.gcs_mount = engine::CanMount(engine_options);
-  control::Controller controller(
-      loop, *store, buckets, clock,
-      {site, control::ImageMap(config.images, path != nullptr ? path : "/usr/bin:/bin"), machines});
+  control::Controller controller(loop, *store, buckets, clock,
+                                 {site, std::move(images), std::move(machines)});
   engine::LocalEngine engine(loop, controller, engine_options, clock);
   for (const std::string& line : engine.Describe()) LogInfo("{}", line);
   controller.Attach(engine);
@@ -138,14 +131,21 @@ Status Run(const Flags& flags) {
       nlohmann::json{{"address", server->address()}, {"pid", ::getpid()}}.dump() + "\n"));
   std::printf("musterd serves %s, data in %s\n", server->address().c_str(), data_directory.c_str());
   std::fflush(stdout);
+  WarnIfReachable(server->address());
 
+  // The server ends first, while the loop still answers the calls that wait for it.
+  std::thread shutdown;
   boost::asio::signal_set signals(loop, SIGINT, SIGTERM);
   signals.async_wait([&](const boost::system::error_code& error, int) {
-    if (!error) loop.stop();
+    if (error) return;
+    ::unlink(endpoint_file.c_str());
+    shutdown = std::thread([&] {
+      server->Shutdown();
+      loop.stop();
+    });
   });
   loop.run();
-  ::unlink(endpoint_file.c_str());
-  server->Shutdown();
+  if (shutdown.joinable()) shutdown.join();
   return {};
 }
 
@@ -161,7 +161,11 @@ int main(int argc, char** argv) {
   app.add_option("--listen", flags.listen, "HOST:PORT for gRPC and REST; port 0 picks a free one")
       ->capture_default_str();
   app.add_option("--config", flags.config_file, "YAML; docs/guides/configuration.md");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (Status run = Run(flags); !run) {
     std::fprintf(stderr, "musterd: %s\n", run.error().message.c_str());
     return 1;

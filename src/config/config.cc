@@ -20,6 +20,25 @@ class Reader {
 
   using Field = std::function<Status(const YAML::Node&)>;
 
+  // A key that is there twice is an error, however deep: only one of its values would count.
+  Status NoDuplicates(const YAML::Node& node) const {
+    std::map<std::string, int> lines;
+    for (const auto& entry : node) {
+      if (!node.IsMap()) {
+        MUSTER_TRY(NoDuplicates(entry));
+        continue;
+      }
+      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "…";
+      const auto [first, is_new] = lines.emplace(key, entry.first.Mark().line + 1);
+      if (!is_new) {
+        return Bad(entry.first, fmt::format("the key '{}' is there twice, first in line {}", key,
+                                            first->second));
+      }
+      MUSTER_TRY(NoDuplicates(entry.second));
+    }
+    return {};
+  }
+
   // Calls the field of each key of the mapping; an unknown key is an error.
   Status Mapping(const YAML::Node& node, const std::string& what,
                  const std::map<std::string, Field>& fields) const {
@@ -87,7 +106,7 @@ class Reader {
     };
   }
 
-  // "10s", "500ms", "2m".
+  // "10s", "500ms", "2m"; a bare number is seconds.
   Field Period(const std::string& what, std::chrono::milliseconds& value) const {
     return [this, what, &value](const YAML::Node& node) -> Status {
       const std::string text = node.IsScalar() ? node.Scalar() : "";
@@ -231,7 +250,9 @@ Result<Config> ParseConfig(std::string_view yaml, const std::string& origin) {
   try {
     const YAML::Node root = YAML::Load(std::string(yaml));
     if (root.IsNull()) return config;
-    MUSTER_TRY(ReadRoot(Reader(origin), root, config));
+    const Reader reader(origin);
+    MUSTER_TRY(reader.NoDuplicates(root));
+    MUSTER_TRY(ReadRoot(reader, root, config));
   } catch (const YAML::Exception& error) {
     return Fail(Code::kInvalidArgument, "{}:{}: {}", origin, error.mark.line + 1, error.msg);
   }

@@ -55,6 +55,19 @@ images:
   EXPECT_EQ(config->images[0].cmd, (std::vector<std::string>{"--epochs", "3"}));
 }
 
+TEST(Config, ABareNumberIsSeconds) {
+  const auto config = ParseConfig("grace_period: 10", "c.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->grace_period, std::chrono::seconds(10));
+}
+
+TEST(Config, AnAnchorMayBeUsedTwice) {
+  const auto config = ParseConfig(
+      "images:\n- {pattern: a, env: &env {A: x}}\n- {pattern: b, env: *env}\n", "c.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->images[1].env, (job::EnvironmentList{{"A", "x"}}));
+}
+
 struct BadConfig {
   const char* yaml;
   const char* expected;
@@ -70,19 +83,23 @@ TEST_P(BadConfigs, NamesLineAndKey) {
 
 INSTANTIATE_TEST_SUITE_P(
     Config, BadConfigs,
-    testing::Values(BadConfig{"network: bridge", "c.yaml:1: network is host or private"},
-                    BadConfig{"\nnetwrok: host",
-                              "c.yaml:2: the configuration has no key 'netwrok'"},
-                    BadConfig{"images: 3", "c.yaml:1: images must be a list"},
-                    BadConfig{"images: [{python: /x}]", "an image needs a pattern"},
-                    BadConfig{"images: [{pattern: x, pyton: /x}]", "no key 'pyton'"},
-                    BadConfig{"oversubscribe: 0", "oversubscribe must be at least 1"},
-                    BadConfig{"cpus: many", "cpus: 'many' is not a number"},
-                    BadConfig{"grace_period: soon", "'soon' is not a duration"},
-                    BadConfig{"ports: 1-5", "is not a range"},
-                    BadConfig{"machine_types: [{name: t}]", "machine type t needs vcpus"},
-                    BadConfig{"buckets: {b: relative}", "not an absolute path"},
-                    BadConfig{"a: [", "c.yaml:"}));
+    testing::Values(
+        BadConfig{"network: bridge", "c.yaml:1: network is host or private"},
+        BadConfig{"\nnetwrok: host", "c.yaml:2: the configuration has no key 'netwrok'"},
+        BadConfig{"cpus: 1\n\ncpus: 2", "c.yaml:3: the key 'cpus' is there twice, first in line 1"},
+        BadConfig{"buckets:\n  b: /x\n  b: /y",
+                  "c.yaml:3: the key 'b' is there twice, first in line 2"},
+        BadConfig{"images:\n- env:\n    A: 1\n    A: 2",
+                  "c.yaml:4: the key 'A' is there twice, first in line 3"},
+        BadConfig{"images: 3", "c.yaml:1: images must be a list"},
+        BadConfig{"images: [{python: /x}]", "an image needs a pattern"},
+        BadConfig{"images: [{pattern: x, pyton: /x}]", "no key 'pyton'"},
+        BadConfig{"oversubscribe: 0", "oversubscribe must be at least 1"},
+        BadConfig{"cpus: many", "cpus: 'many' is not a number"},
+        BadConfig{"grace_period: soon", "'soon' is not a duration"},
+        BadConfig{"ports: 1-5", "is not a range"},
+        BadConfig{"machine_types: [{name: t}]", "machine type t needs vcpus"},
+        BadConfig{"buckets: {b: relative}", "not an absolute path"}, BadConfig{"a: [", "c.yaml:"}));
 
 TEST(Config, MissingFileIsNamed) {
   const auto config = LoadConfig("/nonexistent/muster.yaml");

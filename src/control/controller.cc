@@ -62,7 +62,31 @@ std::unique_ptr<JobRun> Controller::MakeRun(aip::CustomJob job, store::JobRecord
                                   std::move(lifecycle), [this](JobRun& run) { Finished(run); });
 }
 
+Result<job::JobPlan> Controller::PlanOf(const aip::CustomJob& job) const {
+  job::MachineCatalog machines = options_.machines;
+  for (const aip::WorkerPoolSpec& pool : job.job_spec().worker_pool_specs()) {
+    const std::string& type = pool.machine_spec().machine_type();
+    if (machines.Find(type) == nullptr) machines.Add({.name = type});
+  }
+  return job::MakePlan(job.job_spec(), machines);
+}
+
+// Finishes what a crash in the middle of Delete left.
+void Controller::RemoveDeletedJobs() const {
+  std::error_code error;
+  const auto jobs = options_.site.data_directory / "jobs";
+  for (std::filesystem::directory_iterator it(jobs, error), end; !error && it != end;
+       it.increment(error)) {
+    // Every job has at least the event of its creation.
+    const auto events = store_.Events(it->path().filename(), 0, 1);
+    if (!events || !events->empty()) continue;
+    if (Status removed = RemoveTree(it->path()); !removed)
+      LogWarning("{}", removed.error().message);
+  }
+}
+
 Result<int> Controller::Recover() {
+  RemoveDeletedJobs();
   MUSTER_ASSIGN(const std::vector<store::JobRecord> active, store_.ActiveJobs());
   int resumed = 0;
   for (const store::JobRecord& record : active) {
@@ -77,14 +101,18 @@ Result<int> Controller::Recover() {
 
 Status Controller::Resume(const store::JobRecord& record) {
   MUSTER_ASSIGN(aip::CustomJob job, ReadJob(record.resource_name));
-  MUSTER_ASSIGN(job::JobPlan plan, job::MakePlan(job.job_spec(), options_.machines));
+  MUSTER_ASSIGN(job::JobPlan plan, PlanOf(job));
   MUSTER_ASSIGN(job::Lifecycle lifecycle, job::Lifecycle::Restore(record.lifecycle));
   MUSTER_ASSIGN(const std::vector<store::AttemptRecord> attempts, store_.Attempts(record.job_uid));
   auto run = MakeRun(std::move(job), record, std::move(plan), std::move(lifecycle));
   JobRun& resumed = *run;
   runs_[record.job_uid] = std::move(run);
   Status status = resumed.Resume(attempts);
-  if (!status) runs_.erase(record.job_uid);
+  if (status) {
+    active_jobs_.fetch_add(1);
+  } else {
+    runs_.erase(record.job_uid);
+  }
   return status;
 }
 
@@ -103,6 +131,11 @@ Result<aip::CustomJob> Controller::Create(const std::string& parent, aip::Custom
   const auto violations = job::ValidateCustomJob(job, options_.machines);
   if (!violations.empty()) return std::unexpected(job::ValidationError(violations));
   MUSTER_ASSIGN(const job::JobPlan plan, job::MakePlan(job.job_spec(), options_.machines));
+  if (active_jobs_.load() >= kActiveJobsMax) {
+    return Fail(Code::kResourceExhausted,
+                "{} jobs wait or run already, which is the most: cancel some, or try again later",
+                kActiveJobsMax);
+  }
   FillInDefaults(*job.mutable_job_spec());
 
   const Time now = clock_.Now();
@@ -128,6 +161,7 @@ Result<aip::CustomJob> Controller::Create(const std::string& parent, aip::Custom
       return std::unexpected(created.error());
     }
     totals_.created.fetch_add(1);
+    active_jobs_.fetch_add(1);
     boost::asio::post(loop_, [this, job, plan, lifecycle, record = change.job] {
       Take(MakeRun(job, record, plan, lifecycle));
     });
@@ -153,6 +187,7 @@ void Controller::Finished(JobRun& run) {
       totals_.failed.fetch_add(1);
       break;
   }
+  active_jobs_.fetch_sub(1);
   runs_.erase(run.uid());
 }
 
@@ -202,11 +237,21 @@ Status Controller::OnLoop(std::function<void(std::function<void(Status)>)> work)
   return future.get();
 }
 
+// For a job that nobody drives: fine if it has ended.
+Status Controller::CheckEnded(const std::string& name) const {
+  MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
+  if (job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())))) return {};
+  return Fail(Code::kUnavailable,
+              "{} cannot be reached just now: try again; if it stays so, musterd's log says why it "
+              "could not be taken up after a restart",
+              name);
+}
+
 Status Controller::Cancel(const std::string& name) {
   MUSTER_ASSIGN(const store::JobRecord record, store_.GetJob(name));
-  return OnLoop([this, uid = record.job_uid](std::function<void(Status)> done) {
+  return OnLoop([this, name, uid = record.job_uid](std::function<void(Status)> done) {
     JobRun* run = Find(uid);
-    if (run == nullptr) return done({});  // it has ended: nothing to do
+    if (run == nullptr) return done(CheckEnded(name));
     run->Cancel();
     run->WhenSaved([done = std::move(done)] { done({}); });
   });
@@ -216,9 +261,10 @@ Result<google::longrunning::Operation> Controller::Delete(const std::string& nam
   MUSTER_ASSIGN(const store::JobRecord record, store_.GetJob(name));
   MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
   if (!job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())))) {
-    return Fail(Code::kFailedPrecondition,
-                "The CustomJob \"{}\" is in state {} and cannot be deleted: cancel it first.", name,
-                aip::JobState_Name(job.state()));
+    return Fail(
+        Code::kFailedPrecondition, "The CustomJob \"{}\" is in state {} and cannot be deleted: {}.",
+        name, aip::JobState_Name(job.state()),
+        job.state() == aip::JOB_STATE_CANCELLING ? "wait until it has ended" : "cancel it first");
   }
   const auto now = ToTimestamp(clock_.Now());
   aip::DeleteOperationMetadata metadata;
@@ -285,20 +331,22 @@ logs::ReadEvents Controller::EventReader(const std::string& job_uid) {
 
 Result<muster::v1::ReportResponse> Controller::Report(const muster::v1::ReportRequest& report) {
   auto response = std::make_shared<Result<muster::v1::ReportResponse>>();
+  // Answered before it is saved, so that agents get through while a disk is full: a start that is
+  // forgotten in a crash shows again in the next sign of life, and an exit is on the agent's disk.
   MUSTER_TRY(OnLoop([this, report, response](std::function<void(Status)> done) {
     JobRun* run = Find(report.id().job_uid());
     if (run == nullptr) {
       return done(Fail(Code::kNotFound, "job {} does not run", report.id().job_uid()));
     }
     *response = run->Report(report);
-    run->WhenSaved([done = std::move(done)] { done({}); });
+    done({});
   }));
   return *response;
 }
 
 JobControl::Counts Controller::counts() {
   auto counts = std::make_shared<Counts>();
-  (void)OnLoop([this, counts](std::function<void(Status)> done) {
+  const Status counted = OnLoop([this, counts](std::function<void(Status)> done) {
     for (const auto& [uid, run] : runs_) {
       const bool waiting = run->lifecycle().state() == job::JobState::kQueued;
       ++(waiting ? counts->jobs_waiting : counts->jobs_active);
@@ -308,6 +356,7 @@ JobControl::Counts Controller::counts() {
     }
     done({});
   });
+  if (!counted) counts = std::make_shared<Counts>();  // the loop may still write into the other
   counts->jobs_created = totals_.created.load();
   counts->jobs_succeeded = totals_.succeeded.load();
   counts->jobs_failed = totals_.failed.load();

@@ -31,6 +31,9 @@ class Controller final : public JobControl, public engine::Listener {
     job::MachineCatalog machines;
   };
 
+  // More jobs that wait or run than this are refused with RESOURCE_EXHAUSTED.
+  static constexpr int64_t kActiveJobsMax = 10'000;
+
   // Everything referred to outlives the Controller.
   Controller(boost::asio::io_context& loop, store::Store& store,
              const bucket::BucketDirectories& buckets, const Clock& clock, Options options);
@@ -66,6 +69,10 @@ class Controller final : public JobControl, public engine::Listener {
                                   store::JobRecord record, job::JobPlan plan,
                                   job::Lifecycle lifecycle);
   Result<google::cloud::aiplatform::v1::CustomJob> ReadJob(const std::string& name) const;
+  // The plan of a job that was accepted once, also if its site's machine types have changed since.
+  Result<job::JobPlan> PlanOf(const google::cloud::aiplatform::v1::CustomJob& job) const;
+  Status CheckEnded(const std::string& name) const;
+  void RemoveDeletedJobs() const;
   Status Resume(const store::JobRecord& record);
   // Runs `work` on the loop and waits for the status it passes on.
   Status OnLoop(std::function<void(std::function<void(Status)>)> work);
@@ -81,6 +88,7 @@ class Controller final : public JobControl, public engine::Listener {
   std::map<std::string, std::unique_ptr<JobRun>> runs_;  // by uid; the loop's
 
   std::atomic<int64_t> last_id_{0};
+  std::atomic<int64_t> active_jobs_{0};
   struct {
     std::atomic<int64_t> created{0}, succeeded{0}, failed{0}, cancelled{0};
   } totals_;

@@ -26,24 +26,21 @@ constexpr auto kDeadline = std::chrono::seconds(10);
 // A Controller with its loop's thread; dropped without notice, as by kill -9, when destroyed.
 class Process {
  public:
-  explicit Process(const fs::path& directory) : engine(loop_), buckets_(directory / "buckets") {
+  explicit Process(const fs::path& directory, const std::vector<job::MachineType>& site_types = {})
+      : engine(loop_), buckets_(directory / "buckets") {
     store_ = std::move(*store::Store::Open(directory / "muster.db"));
-    LaunchSite site{.data_directory = directory,
-                    .endpoint_file = directory / "musterd.json",
-                    .inherited = {{"HOME", "/root"}},
-                    .grace_period = std::chrono::seconds(10),
-                    .gcs_mount = true};
-    controller =
-        std::make_unique<Controller>(loop_, *store_, buckets_, clock_,
-                                     Controller::Options{site,
-                                                         ImageMap({{.pattern = "gcr.io/mapped/*",
-                                                                    .python = {},
-                                                                    .env = {},
-                                                                    .entrypoint = {},
-                                                                    .cmd = {},
-                                                                    .working_directory = {}}},
-                                                                  "/usr/bin:/bin"),
-                                                         job::MachineCatalog::Builtin()});
+    const LaunchSite site{.data_directory = directory,
+                          .endpoint_file = directory / "musterd.json",
+                          .inherited = {{"HOME", "/root"}},
+                          .grace_period = std::chrono::seconds(10),
+                          .gcs_mount = true};
+    ImageMapping mapping;
+    mapping.pattern = "gcr.io/mapped/*";
+    auto machines = job::MachineCatalog::Builtin();
+    for (const job::MachineType& type : site_types) machines.Add(type);
+    controller = std::make_unique<Controller>(
+        loop_, *store_, buckets_, clock_,
+        Controller::Options{site, ImageMap({mapping}, "/usr/bin:/bin"), machines});
     controller->Attach(engine);
     engine.Attach(*controller);
   }
@@ -143,6 +140,11 @@ class ControllerTest : public testing::Test {
     process_.reset();
     process_ = std::make_unique<Process>(directory_);
     if (run) process_->Run();
+  }
+  void RestartWith(const std::vector<job::MachineType>& site_types) {
+    process_.reset();
+    process_ = std::make_unique<Process>(directory_, site_types);
+    process_->Run();
   }
   std::string Create(const aip::CustomJob& job) {
     const auto created = process_->controller->Create(kParent, job);
@@ -352,6 +354,58 @@ TEST_F(ControllerTest, MachineRestartRestartsReplicas) {
   process_->Run();
   process_->AwaitStart(Key(name, 0, 1));
   process_->AwaitStart(Key(name, 1, 1));
+}
+
+TEST_F(ControllerTest, ReportedExitCountsWhenItsFileIsMissing) {
+  const std::string name = CreateRunning();
+  const muster::v1::LaunchSpec spec =
+      process_->On([&] { return process_->engine.running.at(Key(name, 0)); });
+  muster::v1::ReportRequest report;
+  *report.mutable_id() = spec.id();
+  report.set_token(spec.token());
+  report.mutable_exited()->set_cause(muster::v1::Exited::EXITED);
+  EXPECT_TRUE(process_->controller->Report(report));
+  process_->On([&] { process_->engine.EndWithoutReport(Key(name, 0)); });
+  process_->Await(name, aip::JOB_STATE_SUCCEEDED);
+}
+
+TEST_F(ControllerTest, EndedAttemptsTakeNoEmptyTokenAfterACrash) {
+  const std::string name = CreateRunning();
+  End(Key(name, 1), muster::v1::Exited::EXITED, 0);
+  process_->On([] {});
+  Restart(false);
+  EXPECT_EQ(*process_->controller->Recover(), 1);
+  process_->Run();
+  muster::v1::ReportRequest report;
+  report.mutable_id()->set_job_uid(UidOf(name));
+  report.mutable_id()->set_pool(1);
+  report.mutable_alive();
+  EXPECT_EQ(process_->controller->Report(report).error().code, Code::kUnauthenticated);
+}
+
+TEST_F(ControllerTest, JobGoesOnThoughItsMachineTypeIsGoneFromTheConfiguration) {
+  aip::CustomJob job = TwoPools();
+  RestartWith({{.name = "lab-1", .vcpus = 1, .memory_mb = 1024}});
+  job.mutable_job_spec()->mutable_worker_pool_specs(0)->mutable_machine_spec()->set_machine_type(
+      "lab-1");
+  const std::string name = Create(job);
+  process_->AwaitStart(Key(name, 0));
+  Restart(false);
+  EXPECT_EQ(*process_->controller->Recover(), 1);
+  process_->Run();
+  EXPECT_TRUE(process_->controller->View(name));
+  End(Key(name, 0), muster::v1::Exited::EXITED, 0);
+  process_->Await(name, aip::JOB_STATE_SUCCEEDED);
+}
+
+TEST_F(ControllerTest, FilesOfDeletedJobsGoEvenAfterACrash) {
+  const std::string name = CreateRunning();
+  fs::create_directories(directory_ / "jobs/12345/workerpool0-0");
+  fs::create_directories(directory_ / "jobs" / UidOf(name));
+  Restart(false);
+  EXPECT_EQ(*process_->controller->Recover(), 1);
+  EXPECT_FALSE(fs::exists(directory_ / "jobs/12345"));
+  EXPECT_TRUE(fs::exists(directory_ / "jobs" / UidOf(name)));
 }
 
 TEST_F(ControllerTest, WaitingJobWaitsOnAfterACrash) {

@@ -55,6 +55,23 @@ bool IsVirtualEnvironment(const fs::path& interpreter) {
 ImageMap::ImageMap(std::vector<ImageMapping> mappings, std::string path)
     : mappings_(std::move(mappings)), path_(std::move(path)) {}
 
+std::vector<std::string> ImageMap::Problems() const {
+  std::vector<std::string> problems;
+  std::error_code error;
+  for (const ImageMapping& mapping : mappings_) {
+    if (!mapping.python.empty()) {
+      if (auto found = InterpreterOf(mapping.python, mapping.pattern); !found) {
+        problems.push_back(found.error().message);
+      }
+    }
+    if (!mapping.working_directory.empty() && !fs::is_directory(mapping.working_directory, error)) {
+      problems.push_back(fmt::format("images: pattern '{}': there is no directory {}",
+                                     mapping.pattern, mapping.working_directory));
+    }
+  }
+  return problems;
+}
+
 const ImageMapping* ImageMap::Match(std::string_view image_uri) const {
   const std::string uri(image_uri);
   for (const ImageMapping& mapping : mappings_) {
@@ -68,10 +85,13 @@ const ImageMapping* ImageMap::Match(std::string_view image_uri) const {
 Result<LocalImage> ImageMap::Resolve(std::string_view image_uri) const {
   const ImageMapping* mapping = Match(image_uri);
   if (mapping == nullptr) {
-    return Fail(Code::kNotFound,
-                "The image {} means nothing on this machine yet. Add to musterd's configuration, "
-                "under images:, the line\n  - {{pattern: \"{}\", python: /path/to/venv}}",
-                image_uri, image_uri);
+    return Fail(
+        Code::kNotFound,
+        "The image {} means nothing on this machine yet. Add to musterd's configuration (the "
+        "file given with --config; docs/guides/configuration.md), under images:, the line\n"
+        "  - {{pattern: \"{}\", python: /path/to/venv}}\n"
+        "and start musterd again: running jobs go on meanwhile",
+        image_uri, image_uri);
   }
   LocalImage image{.interpreter = {},
                    .env = {},

@@ -45,6 +45,9 @@ class ImageMap {
   // not there.
   Result<LocalImage> Resolve(std::string_view image_uri) const;
 
+  // Mappings that cannot work as this machine is now, one sentence each.
+  std::vector<std::string> Problems() const;
+
  private:
   const ImageMapping* Match(std::string_view image_uri) const;
 

@@ -55,6 +55,7 @@ TEST_F(ImageMapTest, FirstMatchWinsAndItsBinComesFirst) {
   const auto broken = images.Resolve("other");
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().message, HasSubstr("/nonexistent is not an executable python3"));
+  EXPECT_THAT(images.Problems(), ElementsAre(HasSubstr("/nonexistent")));
 }
 
 TEST_F(ImageMapTest, UnknownImageShowsTheLineToAdd) {

@@ -150,24 +150,35 @@ Result<muster::v1::ReportResponse> JobRun::Report(const muster::v1::ReportReques
     return Fail(Code::kNotFound, "job {} has no attempt {} of {}", uid(), id.second,
                 job::ReplicaName(id.first));
   }
-  if (report.token() != attempt->launch.token()) {
+  if (attempt->launch.token().empty() || report.token() != attempt->launch.token()) {
     return Fail(Code::kUnauthenticated, "the report's token is not that of {} of job {}",
                 job::ReplicaName(id.first), uid());
   }
-  if (report.has_started()) attempt->view.set_process_id(report.started().process_id());
+  if (report.has_started()) {
+    attempt->view.set_process_id(report.started().process_id());
+    attempt->started = report.started().time();
+  }
   const bool starting = attempt->view.state() == "STARTING";
   if (starting && (report.has_started() || report.has_alive())) {
     Handle(job::event::ReplicaStarted{id.first, id.second});
   }
   // An exit counts once its agent is gone too (AgentEnded): then nothing of the replica is left.
+  // It is kept for the case that the agent's disk was too full for report.json.
+  if (report.has_exited()) attempt->exited = report.exited();
   muster::v1::ReportResponse response;
   attempt = Find(id);
   response.set_stop(attempt != nullptr && attempt->view.state() == "STOPPING");
   return response;
 }
 
+std::optional<muster::v1::Exited> JobRun::ReportOf(const Attempt& attempt) const {
+  if (attempt.exited) return attempt.exited;
+  auto report = context_.engine.ReadReport(attempt.launch);
+  return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
 job::ExitCause JobRun::CauseOf(const Attempt& attempt) const {
-  const auto report = context_.engine.ReadReport(attempt.launch);
+  const auto report = ReportOf(attempt);
   if (!report) {
     return {
         .kind = job::ExitKind::kAgentLost,
@@ -183,7 +194,7 @@ void JobRun::AgentEnded(const engine::AttemptKey& key) {
   const AttemptId id{key.replica, key.attempt};
   Attempt* attempt = Find(id);
   if (attempt == nullptr || attempt->view.state() == "ENDED") return;
-  if (const auto report = context_.engine.ReadReport(attempt->launch); report) {
+  if (const auto report = ReportOf(*attempt); report) {
     if (report->has_start_time()) *attempt->view.mutable_start_time() = report->start_time();
     if (report->log_dropped_bytes() > 0) {
       AddLine(true, fmt::format("{}: {} bytes of its output could not be written and are lost: the "
@@ -206,7 +217,7 @@ void JobRun::Handle(const job::Event& event) {
   NoteInViews(event, now);
   job::Reaction reaction = lifecycle_.Handle(event, now);
   for (job::ServiceLine& line : reaction.lines) AddLine(line.is_error, std::move(line.text));
-  Prepare(std::move(reaction.actions), now);
+  Prepare(std::move(reaction.actions));
   if (lifecycle_.state() != before || !unsaved_actions_.empty()) {
     Save();
   } else {
@@ -220,7 +231,7 @@ void JobRun::NoteInViews(const job::Event& event, Time now) {
     Attempt* attempt = Find({started->replica, started->attempt});
     if (attempt == nullptr || attempt->view.state() != "STARTING") return;
     attempt->view.set_state("RUNNING");
-    *attempt->view.mutable_start_time() = ToTimestamp(now);
+    *attempt->view.mutable_start_time() = attempt->started.value_or(ToTimestamp(now));
     attempt->dirty = true;
   } else if (const auto* exited = std::get_if<job::event::ReplicaExited>(&event)) {
     Attempt* attempt = Find({exited->replica, exited->attempt});
@@ -242,14 +253,14 @@ void JobRun::NoteInViews(const job::Event& event, Time now) {
 }
 
 // Makes ready what the actions need, so that one save covers it all.
-void JobRun::Prepare(std::vector<job::Action> actions, Time now) {
+void JobRun::Prepare(std::vector<job::Action> actions) {
   for (job::Action& action : actions) {
     if (std::holds_alternative<job::action::ReleaseGang>(action)) {
       ReleaseGang();
       continue;
     }
     if (const auto* start = std::get_if<job::action::StartReplica>(&action)) {
-      if (Status prepared = PrepareStart(*start, now); !prepared) {
+      if (Status prepared = PrepareStart(*start); !prepared) {
         Post([this, start = *start, error = prepared.error()] {
           Handle(job::event::ReplicaExited{
               start.replica,
@@ -268,7 +279,7 @@ void JobRun::Prepare(std::vector<job::Action> actions, Time now) {
   }
 }
 
-Status JobRun::PrepareStart(const job::action::StartReplica& start, Time) {
+Status JobRun::PrepareStart(const job::action::StartReplica& start) {
   const AttemptId id{start.replica, start.attempt};
   Attempt& attempt = attempts_[id];
   attempt.dirty = true;
@@ -277,6 +288,7 @@ Status JobRun::PrepareStart(const job::action::StartReplica& start, Time) {
   MUSTER_ASSIGN(attempt.launch, MakeLaunch(plan_, identity_, grant_, KeyOf(id), context_.images,
                                            context_.buckets, context_.site));
   attempt.launch.set_token(RandomHex(32));
+  attempt.launch.set_boot_id(context_.site.boot_id);
   return {};
 }
 
@@ -341,11 +353,11 @@ void JobRun::Save() {
   if (Status saved = context_.store.SaveJob(change); !saved) {
     LogError("job {}: its state could not be saved, trying again: {}", uid(),
              saved.error().message);
-    std::erase_if(unsaved_actions_, [this](const job::Action& action) {
+    // Stopping need not wait. It is repeated with the save, in case a start comes before it.
+    for (const job::Action& action : unsaved_actions_) {
       const auto* stop = std::get_if<job::action::StopReplica>(&action);
       if (stop != nullptr) context_.engine.Stop(KeyOf({stop->replica, stop->attempt}));
-      return stop != nullptr;
-    });
+    }
     retry_timer_.expires_after(kSaveRetryInterval);
     retry_timer_.async_wait(
         [this, alive = std::weak_ptr<bool>(alive_)](const boost::system::error_code& error) {
@@ -431,6 +443,10 @@ Status JobRun::Resume(const std::vector<store::AttemptRecord>& attempts) {
 }
 
 void JobRun::ResumeAttempt(const AttemptId& id, Attempt& attempt) {
+  if (attempt.launch.attempt_directory().empty()) {  // it could not even be prepared
+    Post([this, id] { AgentEnded(KeyOf(id)); });
+    return;
+  }
   switch (context_.engine.AdoptAttempt(attempt.launch)) {
     case engine::AttemptFate::kNeverLaunched:
       if (attempt.view.state() == "STARTING") {

@@ -20,7 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,14 +73,16 @@ class JobRun {
   struct Attempt {
     muster::v1::AttemptView view;
     muster::v1::LaunchSpec launch;
+    std::optional<google::protobuf::Timestamp> started;  // as the agent reported it
+    std::optional<muster::v1::Exited> exited;
     bool dirty = false;
   };
   using AttemptId = std::pair<job::ReplicaId, int>;
 
   void Handle(const job::Event& event);
   void NoteInViews(const job::Event& event, Time now);
-  void Prepare(std::vector<job::Action> actions, Time now);
-  Status PrepareStart(const job::action::StartReplica& start, Time now);
+  void Prepare(std::vector<job::Action> actions);
+  Status PrepareStart(const job::action::StartReplica& start);
   void ReleaseGang();
   void Save();
   void SaveSoon();
@@ -93,6 +95,7 @@ class JobRun {
     return {record_.job_uid, id.first, id.second};
   }
   Attempt* Find(const AttemptId& id);
+  std::optional<muster::v1::Exited> ReportOf(const Attempt& attempt) const;
   job::ExitCause CauseOf(const Attempt& attempt) const;
   void ResumeAttempt(const AttemptId& id, Attempt& attempt);
   // Runs `work` from the loop unless the JobRun is gone by then.

@@ -12,7 +12,7 @@ namespace aip = google::cloud::aiplatform::v1;
 Result<muster::v1::JobView> Controller::View(const std::string& name) {
   MUSTER_ASSIGN(const store::JobRecord record, store_.GetJob(name));
   MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
-  MUSTER_ASSIGN(const job::JobPlan plan, job::MakePlan(job.job_spec(), options_.machines));
+  MUSTER_ASSIGN(const job::JobPlan plan, PlanOf(job));
   MUSTER_ASSIGN(const std::vector<store::AttemptRecord> attempts, store_.Attempts(record.job_uid));
   engine::Grant grant;
   if (!record.grant.empty()) {

@@ -22,6 +22,7 @@ struct LaunchSite {
   std::string endpoint_file;             // <data directory>/musterd.json
   job::EnvironmentList inherited;        // what replicas take over from musterd's environment
   std::chrono::milliseconds grace_period{std::chrono::seconds(10)};
+  std::string boot_id;     // this machine's, to tell its restarts from agents' deaths
   bool gcs_mount = false;  // replicas see /gcs/<bucket>; else only the real path
 };
 

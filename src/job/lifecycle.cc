@@ -161,14 +161,16 @@ std::optional<Time> Lifecycle::NextDeadline() const {
     if (!rules_.max_wait || rules_.max_wait->count() == 0) return std::nullopt;
     return created_ + *rules_.max_wait;
   }
-  if (start_time_) return *start_time_ + rules_.timeout;
-  return std::nullopt;
+  // Until all replicas are up for the first time, setting up has as long as running would have.
+  const std::optional<Time> since = start_time_ ? start_time_ : admitted_time_;
+  return since ? std::optional(*since + rules_.timeout) : std::nullopt;
 }
 
 // ---- events
 
-void Lifecycle::On(const event::Admitted&, Time, Reaction& reaction) {
+void Lifecycle::On(const event::Admitted&, Time now, Reaction& reaction) {
   if (state_ != JobState::kQueued) return;
+  admitted_time_ = now;
   state_ = JobState::kPending;
   Say(reaction, "Vertex AI is setting up this job.");
   for (auto& [replica, status] : replicas_) Start(replica, status, reaction);
@@ -257,8 +259,8 @@ void Lifecycle::On(const event::Tick&, Time now, Reaction& reaction) {
     return;
   }
   Fail({Code::kDeadlineExceeded,
-        fmt::format("The job ran longer than its timeout of {} s (job_spec.scheduling.timeout) and "
-                    "was stopped.",
+        fmt::format("The job {} its timeout of {} s (job_spec.scheduling.timeout) and was stopped.",
+                    start_time_ ? "ran longer than" : "did not get all its replicas up within",
                     rules_.timeout.count())},
        now, reaction);
 }

@@ -192,6 +192,7 @@ class Lifecycle {
   std::optional<Error> error_;
   SchedulingRules rules_;
   Time created_{};
+  std::optional<Time> admitted_time_;
   std::optional<Time> start_time_;
   std::optional<Time> end_time_;
   std::map<ReplicaId, AttemptStatus> replicas_;

@@ -156,6 +156,7 @@ std::string Lifecycle::Save() const {
       {"version", kVersion},
       {"state", static_cast<int>(state_)},
       {"created", ToMicros(created_)},
+      {"admitted", OptionalTime(admitted_time_)},
       {"start", OptionalTime(start_time_)},
       {"end", OptionalTime(end_time_)},
       {"rules", SaveRules(rules_)},
@@ -176,6 +177,7 @@ Result<Lifecycle> Lifecycle::Restore(std::string_view saved) {
   const int64_t version = reader.TakeInt("version", 0, std::numeric_limits<int>::max());
   job.state_ = static_cast<JobState>(reader.TakeInt("state", 1, kLastState));
   job.created_ = FromMicros(reader.TakeInt("created", -kMicrosMax, kMicrosMax));
+  job.admitted_time_ = ToTime(reader.TakeOptionalInt("admitted", -kMicrosMax, kMicrosMax));
   job.start_time_ = ToTime(reader.TakeOptionalInt("start", -kMicrosMax, kMicrosMax));
   job.end_time_ = ToTime(reader.TakeOptionalInt("end", -kMicrosMax, kMicrosMax));
   const bool rules_ok = RestoreRules(reader.Take("rules"), job.rules_);

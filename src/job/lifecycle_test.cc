@@ -404,8 +404,8 @@ TEST(LifecycleTest, TimeoutCountsFromTheFirstRunning) {
   Job job(ChiefAndWorkers(1, rules));
   EXPECT_FALSE(job->NextDeadline());
   job.Do(event::Admitted{});
-  EXPECT_FALSE(job->NextDeadline());
-  job.Advance(hours(5));
+  EXPECT_EQ(job->NextDeadline(), job.now() + seconds(100));  // setting up is bounded too
+  job.Advance(seconds(99));
   job.Started(kChief);
   job.Started(kWorker0);
   const Time deadline = job.now() + seconds(100);
@@ -443,7 +443,21 @@ TEST(LifecycleTest, WaitForResourcesIsBoundedOnlyOnRequest) {
 
   Job admitted(ChiefAndWorkers(0, rules));
   admitted.Do(event::Admitted{});
-  EXPECT_FALSE(admitted->NextDeadline());
+  EXPECT_EQ(admitted->NextDeadline(), admitted.now() + rules.timeout);
+}
+
+TEST(LifecycleTest, ReplicasThatNeverComeUpEndTheJobAtItsTimeout) {
+  SchedulingRules rules;
+  rules.timeout = seconds(100);
+  Job job(ChiefAndWorkers(1, rules));
+  job.Do(event::Admitted{});
+  job.Started(kChief);
+  job.Advance(seconds(100));
+  EXPECT_THAT(job.Do(event::Tick{}), ElementsAre("stop workerpool0-0#0", "stop workerpool1-0#0"));
+  job.Exited(kChief, Stopped());
+  job.Exited(kWorker0, Stopped());
+  EXPECT_EQ(job->state(), JobState::kFailed);
+  EXPECT_THAT(job->error()->message, HasSubstr("did not get all its replicas up within"));
 }
 
 TEST(LifecycleTest, WhatCannotRunFailsWithTheGivenError) {
