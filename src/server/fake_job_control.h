@@ -80,6 +80,9 @@ class FakeJobControl final : public control::JobControl {
     v1::JobView view;
     view.set_name(name);
     view.set_waiting_reason("needs 8 cores, 2 are free");
+    for (const char* task : {"workerpool0-0", "workerpool1-0", "workerpool3-0"}) {
+      view.add_replicas()->set_task_name(task);
+    }
     return view;
   }
 

@@ -38,6 +38,7 @@ Result<v1::ListLogEntriesResponse> ListLogEntries(control::JobControl& control,
       request.page_size() == 0 ? kPageSizeDefault : std::min(request.page_size(), kPageSizeMax);
   MUSTER_ASSIGN(logs::Cursor start, logs::Cursor::Parse(request.page_token()));
   LogReader reader(control, request.name(), request.task_name(), std::move(start));
+  MUSTER_TRY(reader.CheckTask());
   MUSTER_ASSIGN(LogReader::Page page, reader.Read(limit, kPageBytesMax));
   v1::ListLogEntriesResponse response;
   for (const auto& entry : page.entries) SetEntry(entry, *response.add_entries());

@@ -174,6 +174,10 @@ Result<LogEvents> LogEvents::Open(control::JobControl& control, const LogStreamR
 }
 
 Result<LogEvents::Batch> LogEvents::Next() {
+  if (!task_is_checked_) {
+    MUSTER_TRY(reader_.CheckTask());
+    task_is_checked_ = true;
+  }
   if (tail_ > 0) return NextTail();
   MUSTER_ASSIGN(LogReader::Page page, reader_.Read(kPageEntriesMax, kPageBytesMax));
   Batch batch;

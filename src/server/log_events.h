@@ -48,7 +48,8 @@ class LogEvents {
   static constexpr size_t kIdBytesMax = 200;
   static constexpr size_t kTextPerLongId = 10;  // bytes of events for each byte of id
 
-  // INVALID_ARGUMENT for a bad position.
+  // INVALID_ARGUMENT for a bad position; for a replica that the job does not have, the first
+  // Next().
   static Result<LogEvents> Open(control::JobControl& control, const LogStreamRequest& request);
 
   struct Batch {
@@ -70,6 +71,7 @@ class LogEvents {
   LogReader reader_;
   SourceCounts skip_;  // entries that the reader has had already
   int tail_;           // 0 once it was given
+  bool task_is_checked_ = false;
   LogEntryJson json_;
 };
 

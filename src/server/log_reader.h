@@ -30,6 +30,10 @@ class LogReader {
     int job_state = 0;
   };
 
+  // INVALID_ARGUMENT, naming those there are, if the job will never have a replica of that name.
+  // For the beginning of a read: what exists does not go away but with the job.
+  Status CheckTask() const;
+
   // Blocks for the disk. Moves on behind what it gives. NOT_FOUND once the job is deleted.
   Result<Page> Read(int limit, size_t limit_bytes);
 

@@ -114,6 +114,28 @@ TEST_F(LogStreamTest, ParametersAreRead) {
             404);
 }
 
+TEST_F(LogStreamTest, ATaskThatTheJobLacksIsAnError) {
+  EndJob(4);
+  TestClient client(server_->address());
+  const std::string kExpected =
+      "no replica worker-0; there are: service, workerpool0-0, workerpool1-0, workerpool3-0";
+  const auto stream = client.Call("GET", kStream + "?taskName=worker-0");
+  EXPECT_EQ(stream.status, 400);
+  EXPECT_THAT(stream.body, HasSubstr(kExpected));
+  const auto with_tail = client.Call("GET", kStream + "?tail=3&taskName=worker-0");
+  EXPECT_EQ(with_tail.status, 400);
+  const std::string kList = std::string("/muster/v1/") + kTestJob + "/logs";
+  const auto list = client.Call("GET", kList + "?taskName=worker-0");
+  EXPECT_EQ(list.status, 400);
+  EXPECT_THAT(list.body, HasSubstr(kExpected));
+  // One that has no log, since it never started, and the service itself.
+  for (const char* task : {"workerpool3-0", "service"}) {
+    EXPECT_EQ(client.Call("GET", kList + "?taskName=" + task).status, 200) << task;
+    EXPECT_THAT(ReadUntil(*Open(kStream + "?taskName=" + task), "event: end"),
+                HasSubstr("event: end"));
+  }
+}
+
 TEST_F(LogStreamTest, AnOlderClientGetsAPlainStream) {
   logs_.Write("workerpool0-0/0", 1, "hello");
   EndJob(4);

@@ -321,7 +321,8 @@ class Parser {
     const auto names = StateNames(kind_);
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string full = fmt::format("{}{}", prefix, names[i]);
-      if (value.pattern.IsPlain() && value.pattern.pieces.front() == full) return int64_t(i);
+      const std::string& written = value.pattern.pieces.front();
+      if (value.pattern.IsPlain() && (written == full || written == names[i])) return int64_t(i);
       known += (i == 0 ? "" : ", ") + full;
     }
     return FailAt(value.begin, "unknown state {}; the states are {}", Shown(value.written), known);

@@ -2,7 +2,8 @@
 //
 //   display_name = "run" · != · : "run*"      * stands for any text, \* for a star; ":" without a
 //   name                                      star means "contains"
-//   state = "JOB_STATE_SUCCEEDED" · !=        the names of JobState, case-sensitive
+//   state = "JOB_STATE_SUCCEEDED" · !=        the names of JobState, also without JOB_STATE_,
+//                                             case-sensitive
 //   create_time >= "2026-11-20T00:00:00Z"     all six comparisons, RFC 3339; also update_time
 //   labels.KEY = value · != · :               labels.KEY:* and labels:KEY mean "has this label";
 //                                             labels.KEY != v also holds without the label

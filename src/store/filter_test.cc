@@ -171,8 +171,13 @@ TEST(FilterTest, GroupsOfValues) {
 TEST(FilterTest, States) {
   EXPECT_EQ(Parse("state=JOB_STATE_UNSPECIFIED"), "state=0");
   EXPECT_EQ(Parse("state='JOB_STATE_PARTIALLY_SUCCEEDED'"), "state=11");
-  EXPECT_THAT(Parse("state=SUCCEEDED"), HasSubstr("character 7: unknown state SUCCEEDED; the "
-                                                  "states are JOB_STATE_UNSPECIFIED, JOB_STATE_Q"));
+  EXPECT_EQ(Parse("state=SUCCEEDED"), "state=4");
+  EXPECT_EQ(Parse("state!='FAILED'"), "(not state=5)");
+  EXPECT_EQ(Parse("state=RUNNING", "trainingPipelines"), "state=3");
+  EXPECT_THAT(Parse("state=EXPIRED", "trainingPipelines"), HasSubstr("unknown"));
+  EXPECT_THAT(Parse("state=DONE"), HasSubstr("character 7: unknown state DONE; the "
+                                             "states are JOB_STATE_UNSPECIFIED, JOB_STATE_Q"));
+  EXPECT_THAT(Parse("state=succeeded"), HasSubstr("unknown state"));
   EXPECT_THAT(Parse("state=job_state_failed"), HasSubstr("unknown state"));
   EXPECT_THAT(Parse("state=JOB_STATE_*"), HasSubstr("unknown state"));
   EXPECT_THAT(Parse("state:JOB_STATE_FAILED"), HasSubstr("only = and !="));
