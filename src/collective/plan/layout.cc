@@ -11,6 +11,7 @@ std::vector<Slice> Blocks(const Plan& plan, uint64_t bytes) {
   MUSTER_CHECK(bytes % plan.workers == 0);
   const uint64_t block = bytes / plan.workers;
   std::vector<Slice> slices;
+  slices.reserve(plan.workers);
   for (uint32_t w = 0; w < plan.workers; ++w) {
     slices.push_back({.endpoint = w,
                       .chunk_bytes = plan.exchange.chunk_bytes,

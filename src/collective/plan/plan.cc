@@ -76,6 +76,7 @@ double Sum(const std::vector<double>& values) {
 std::vector<double> Shares(const Participants& all, double t) {
   const auto n = static_cast<double>(all.worker_gbps.size());
   std::vector<double> shares;
+  shares.reserve(all.worker_gbps.size() + all.reducer_gbps.size());
   for (const double gbps : all.worker_gbps) {
     shares.push_back(n > 2 ? std::max(0.0, (t * gbps - 1) / (n - 2)) : 1);
   }

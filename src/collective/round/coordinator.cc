@@ -52,7 +52,7 @@ std::optional<RecoveryCoordinator::Recovery> RecoveryCoordinator::TakeRecovery()
   for (size_t s = 0; s < prefixes_[0]->streams.size(); ++s) {
     StreamRecovery stream;
     stream.epoch = prefixes_[0]->streams[s].epoch;
-    for (uint16_t rank = 0; rank < plan_.workers; ++rank) {
+    for (uint16_t rank = 0; rank < static_cast<uint16_t>(plan_.workers); ++rank) {
       stream.progress.push_back(prefixes_[rank]->streams[s].progress);
       if (stream.progress[rank] > stream.progress[stream.holder]) stream.holder = rank;
     }

@@ -14,7 +14,7 @@ Liveness::Actions Liveness::Tick(Instant now) {
   const bool stopped = last_tick_ != Instant() && now - last_tick_ > config_.deadline / 2;
   last_tick_ = now;
   Actions actions;
-  for (uint16_t peer = 0; peer < peers_.size(); ++peer) {
+  for (uint16_t peer = 0; peer < static_cast<uint16_t>(peers_.size()); ++peer) {
     Peer& state = peers_[peer];
     if (!state.watched) continue;
     if (stopped) state.heard = now;

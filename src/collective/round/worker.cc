@@ -375,13 +375,14 @@ void WorkerRound::End(Code code, uint16_t rank, const std::string& reason, bool 
   output_.DropQueued();
   if (tell) {
     const std::string body = Encode(AbortMessage{code, rank, reason});
-    for (uint16_t peer = 0; peer < closed_.size(); ++peer) {
+    for (uint16_t peer = 0; peer < Peers(); ++peer) {
       if (peer != config_.rank && !closed_[peer]) {
         output_.SendMessage(peer, Control(FrameType::kAbort), body);
       }
     }
   }
   std::vector<uint64_t> sequences;
+  sequences.reserve(operations());
   for (const auto& [sequence, active] : active_) sequences.push_back(sequence);
   for (size_t i = 0; i < held_.size(); ++i) sequences.push_back(begun_ + 1 + i);
   active_.clear();

@@ -179,6 +179,7 @@ class WorkerRound {
   void OnRecoveryControl(uint16_t from, const FrameHeader& header, std::span<const std::byte> body);
   FrameHeader Control(FrameType type) const;
   void SendToWorkers(FrameType type, uint32_t epoch, const std::string& body);
+  uint16_t Peers() const { return static_cast<uint16_t>(closed_.size()); }
   bool IsReducer(uint16_t peer) const { return peer >= workers_; }
 
   // worker_recovery.cc

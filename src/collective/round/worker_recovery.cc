@@ -27,7 +27,7 @@ namespace muster::collective {
 
 void WorkerRound::AnnouncePlan() {
   const std::string body = Encode(plan());
-  for (uint16_t peer = 0; peer < closed_.size(); ++peer) {
+  for (uint16_t peer = 0; peer < Peers(); ++peer) {
     if (closed_[peer] || (IsReducer(peer) && plan().endpoints[peer].share == 0)) continue;
     if (peer == config_.rank) {
       endpoint_.Arrived(peer, Control(FrameType::kPlan), std::as_bytes(std::span(body)), now_);

@@ -268,7 +268,7 @@ Cluster::Cluster(uint64_t seed, bool trace)
   if (trace) network.trace = [this](const std::string& text) { Trace(text); };
   const auto divisor = static_cast<uint32_t>(plan.workers + random.Below(2));
   const bool checked = random.OneIn(8);
-  for (uint16_t rank = 0; rank < plan.workers; ++rank) {
+  for (uint16_t rank = 0; rank < static_cast<uint16_t>(plan.workers); ++rank) {
     workers.push_back(std::make_unique<WorkerNode>(*this, WorkerConfig{.job = 7,
                                                                        .group = 1,
                                                                        .epoch = kEpoch,
@@ -294,7 +294,7 @@ Cluster::Cluster(uint64_t seed, bool trace)
     program.push_back(MakeStep(random, static_cast<uint16_t>(plan.workers), divisor));
   }
   depth = random.From(1, 4);
-  for (uint16_t id = 0; id < plan.endpoints.size(); ++id) {
+  for (uint16_t id = 0; id < static_cast<uint16_t>(plan.endpoints.size()); ++id) {
     if (random.OneIn(5)) network.Slow(id, random.From(2, 20));
   }
   PlanTrouble();
@@ -352,7 +352,7 @@ void Cluster::LoseWorker(uint16_t rank) {
   Trace(fmt::format("rank {} dies", rank));
   workers[rank]->alive = false;
   network.Kill(rank, random.OneIn(2));
-  for (uint16_t peer = 0; peer < plan.endpoints.size(); ++peer) {
+  for (uint16_t peer = 0; peer < static_cast<uint16_t>(plan.endpoints.size()); ++peer) {
     if (peer != rank) notices.push_back({step + random.Below(300), peer, rank});
   }
 }

@@ -31,8 +31,8 @@ Network::Network(size_t nodes, Random& random)
       frozen_(nodes),
       slow_(nodes, 1),
       listed_(nodes * nodes) {
-  for (uint16_t from = 0; from < nodes; ++from) {
-    for (uint16_t to = 0; to < nodes; ++to) {
+  for (uint16_t from = 0; from < Nodes(); ++from) {
+    for (uint16_t to = 0; to < Nodes(); ++to) {
       LinkOf(from, to).from = from;
       LinkOf(from, to).to = to;
     }
@@ -177,7 +177,7 @@ Unfinished Network::Close(uint16_t self, uint16_t peer) {
 }
 
 void Network::DropQueued(uint16_t self) {
-  for (uint16_t peer = 0; peer < nodes_.size(); ++peer) {
+  for (uint16_t peer = 0; peer < Nodes(); ++peer) {
     std::erase_if(LinkOf(self, peer).queued, [](const Frame& frame) { return !frame.owned; });
     Link& link = LinkOf(peer, self);
     if (link.begun && link.place != nullptr) {
@@ -189,7 +189,7 @@ void Network::DropQueued(uint16_t self) {
 }
 
 void Network::Kill(uint16_t id, bool cut) {
-  for (uint16_t peer = 0; peer < nodes_.size(); ++peer) {
+  for (uint16_t peer = 0; peer < Nodes(); ++peer) {
     Link& out = LinkOf(id, peer);
     out.queued.clear();
     if (!out.in_flight.empty()) {

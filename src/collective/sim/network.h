@@ -83,6 +83,8 @@ class Network {
   void Finish(Link& link);
   bool HasWork(const Link& link) const;
 
+  uint16_t Nodes() const { return static_cast<uint16_t>(nodes_.size()); }
+
   Random& random_;
   std::vector<Node*> nodes_;
   std::vector<Link> links_;

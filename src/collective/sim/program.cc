@@ -40,6 +40,7 @@ uint64_t AnyBytes(Random& random) {
 Bytes Reduced(const Step& step, uint32_t divisor) {
   const Operation& operation = step.operation;
   std::vector<const std::byte*> ranks;
+  ranks.reserve(step.inputs.size());
   for (const Bytes& input : step.inputs) ranks.push_back(input.data());
   Bytes out(operation.bytes);
   ReduceReference({operation.dtype, operation.op, divisor}, ranks, out.data(),
