@@ -13,8 +13,11 @@ Result<http::Response> Api::CallOnce(const http::Request& request) {
     client_ = std::make_unique<http::Client>(std::move(endpoint));
   }
   Result<http::Response> response = client_->Call(request, timeout_);
-  if (!response) client_.reset();
-  return response;
+  has_answered_ |= response.has_value();
+  if (response) return response;
+  client_.reset();
+  if (response.error().code != Code::kUnavailable || has_answered_) return response;
+  return Fail(Code::kUnavailable, "{}{}", response.error().message, advice_);
 }
 
 Result<http::Response> Api::Exchange(const http::Request& request) {

@@ -20,8 +20,10 @@ using FindServer = std::function<Result<http::Endpoint>()>;
 // Not thread-safe.
 class Api {
  public:
-  explicit Api(FindServer find, std::chrono::milliseconds timeout = std::chrono::seconds(60))
-      : find_(std::move(find)), timeout_(timeout) {}
+  // `advice`: added to the error when nothing answers at the address found.
+  explicit Api(FindServer find, std::chrono::milliseconds timeout = std::chrono::seconds(60),
+               std::string advice = "")
+      : find_(std::move(find)), timeout_(timeout), advice_(std::move(advice)) {}
 
   Result<nlohmann::json> Get(std::string_view target) { return Call("GET", target, nullptr); }
   Result<nlohmann::json> Delete(std::string_view target) { return Call("DELETE", target, nullptr); }
@@ -41,6 +43,8 @@ class Api {
 
   FindServer find_;
   std::chrono::milliseconds timeout_;
+  std::string advice_;
+  bool has_answered_ = false;
   std::unique_ptr<http::Client> client_;  // made at the first call and after a failed one
 };
 

@@ -71,9 +71,14 @@ bool TakesValue(const CLI::App& app, const std::string& flag) {
   return option != nullptr && option->get_expected_max() > 0;
 }
 
+struct Program {
+  Words words;
+  bool is_marked = false;  // it stood behind "--"
+};
+
 // Takes the program and its arguments off the end: what follows "--", or the first word that is
 // neither a flag nor a flag's value.
-Words TakeProgram(const CLI::App& app, Words& arguments) {
+Program TakeProgram(const CLI::App& app, Words& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     const bool is_flag = word.size() > 1 && word.starts_with('-');
@@ -82,11 +87,28 @@ Words TakeProgram(const CLI::App& app, Words& arguments) {
       continue;
     }
     const size_t first = word == "--" ? i + 1 : i;
-    Words program(std::next(arguments.begin(), static_cast<ptrdiff_t>(first)), arguments.end());
+    Program program{Words(arguments.begin() + static_cast<ptrdiff_t>(first), arguments.end()),
+                    word == "--"};
     arguments.resize(i);
     return program;
   }
   return {};
+}
+
+// A flag of the command's own behind the program is the program's; the user may have meant
+// otherwise.
+void HintAtMisplacedFlag(Context& context, const Command& command, const Words& program) {
+  const Words flags = FlagsOf(command);
+  const auto is_own = [&flags](const std::string& word) {
+    return std::ranges::find(flags, word.substr(0, word.find('='))) != flags.end();
+  };
+  const auto found = std::ranges::find_if(program, is_own);
+  if (found == program.end() || std::ranges::find(program, "--") < found) return;
+  context.Say(
+      "Note: {0} stands behind the program, so it is passed on to it. If it is meant for muster, "
+      "put "
+      "it in front: muster {1} {0} … -- {2}. If not, -- in front of the program says so.",
+      *found, Joined(command.words, " "), program.front());
 }
 
 std::string HelpOf(const Command& command) {
@@ -239,7 +261,11 @@ int Registry::NoSuchCommand(Context& context, const Words& words, const Words& a
 int Registry::RunOne(Context& context, const Command& command, Words arguments) const {
   Invocation invocation{context, *this, MessageName(command.words), {}};
   arguments = SplitEmptyValues(arguments);
-  if (command.takes_program) invocation.rest = TakeProgram(*command.app, arguments);
+  if (command.takes_program) {
+    Program program = TakeProgram(*command.app, arguments);
+    if (!program.is_marked) HintAtMisplacedFlag(context, command, program.words);
+    invocation.rest = std::move(program.words);
+  }
   try {
     Words reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants it
     command.app->parse(reversed);

@@ -96,11 +96,20 @@ class CommandsTest : public testing::Test {
                             "List of found errors:\t1.Field: a; Message: b\t2.Field: c; Message: "
                             "d\t");
       }
+      if (const size_t at = request.body.find("replicaCnt"); at != std::string::npos) {
+        return answer.Error(400, "INVALID_ARGUMENT",
+                            "Invalid JSON payload received. Unknown name \"replicaCnt\" at "
+                            "'custom_job.job_spec.worker_pool_specs[0]': Cannot find field.");
+      }
       job["name"] = kName;
       job["state"] = "JOB_STATE_PENDING";
       return answer.Json(job);
     }
     if (target == "/muster/v1/" + kName) return answer.Json(view_);
+    if (target == "/muster/v1/" + kName + "/logs:stream?taskName=worker-0") {
+      return answer.Error(400, "INVALID_ARGUMENT",
+                          "no replica worker-0; there are: service, workerpool0-0");
+    }
     if (target == "/muster/v1/" + kName + "/logs:stream") {
       answer.BeginStream();
       answer.LogEvent("1", {{"timestamp", "2023-11-14T22:10:00Z"},
@@ -109,6 +118,12 @@ class CommandsTest : public testing::Test {
       answer.LogEvent("2", {{"timestamp", "2023-11-14T22:10:01.5Z"},
                             {"taskName", "workerpool0-0"},
                             {"message", "epoch 1"}});
+      if (!service_error_.empty()) {
+        answer.LogEvent("3", {{"timestamp", "2023-11-14T22:10:02Z"},
+                              {"severity", "ERROR"},
+                              {"taskName", "service"},
+                              {"message", service_error_}});
+      }
       return answer.Raw("event: end\ndata: {}\n\n");
     }
     if (target == "/v1/" + kName && request.method == "GET") return answer.Json(job_);
@@ -155,6 +170,7 @@ class CommandsTest : public testing::Test {
   FakeWorld world_;
   json job_ = SucceededJob();
   json view_ = SucceededView();
+  std::string service_error_;
   FakeServer server_;
 };
 
@@ -195,6 +211,17 @@ TEST_F(CommandsTest, CreateWaitOfAFailedJob) {
   view_ = FailedView();
   EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
   ExpectGolden("create_wait_failed.err", err());
+}
+
+TEST_F(CommandsTest, AnErrorThatTheLogJustShowedIsNotRepeated) {
+  job_ = FailedJob();
+  service_error_ = job_["error"]["message"].get<std::string>();
+  EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
+  EXPECT_NE(out().find("ValueError: bad shape"), std::string::npos) << out();
+  EXPECT_EQ(err().find("ValueError: bad shape"), std::string::npos) << err();
+  service_error_ = "something else";
+  EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
+  EXPECT_NE(err().find("ValueError: bad shape"), std::string::npos) << err();
 }
 
 TEST_F(CommandsTest, CreateWaitOfACancelledJob) {
@@ -240,6 +267,16 @@ TEST_F(CommandsTest, CreateShowsTheServersFindings) {
   EXPECT_EQ(err(),
             "ERROR: (muster.custom-jobs.create) List of found errors:\n"
             "  1.Field: a; Message: b\n  2.Field: c; Message: d\n");
+}
+
+TEST_F(CommandsTest, CreateNamesAnUnknownKeyOfTheFile) {
+  TemporaryDirectory directory;
+  const std::string file = (directory.path() / "job.yaml").string();
+  ASSERT_TRUE(WriteFileAtomic(file, "workerPoolSpecs:\n- replicaCnt: 2\n").has_value());
+  EXPECT_EQ(Run({"custom-jobs", "create", "--display-name=d", "--config=" + file}), 1);
+  EXPECT_EQ(err(), "ERROR: (muster.custom-jobs.create) " + file +
+                       ": Unknown name \"replicaCnt\" at workerPoolSpecs[0]; did you mean "
+                       "\"replicaCount\"?\n");
 }
 
 TEST_F(CommandsTest, DescribeIsYamlAndWhatMusterKnows) {
@@ -302,9 +339,45 @@ TEST_F(CommandsTest, ListSendsTheFilter) {
 }
 
 TEST_F(CommandsTest, CancelAndDelete) {
+  job_["state"] = "JOB_STATE_RUNNING";
   EXPECT_EQ(Run({"custom-jobs", "cancel", "4711"}), 0);
+  EXPECT_EQ(server_.requests().back().target, "/v1/" + kName + ":cancel");
   EXPECT_EQ(Run({"custom-jobs", "delete", "4711"}), 0);
   ExpectGolden("cancel_delete.err", err());
+}
+
+TEST_F(CommandsTest, CancelOfAnEndedJobSaysSo) {
+  EXPECT_EQ(Run({"custom-jobs", "cancel", "4711"}), 0);
+  EXPECT_EQ(err(), "CustomJob [" + kName + "] has already ended: it is SUCCEEDED.\n");
+  for (const FakeRequest& request : server_.requests()) EXPECT_EQ(request.method, "GET");
+}
+
+TEST_F(CommandsTest, FilesAreShownWhereThereAreSome) {
+  TemporaryDirectory directory;
+  job_ = FailedJob();
+  view_ = FailedView();
+  view_["directory"] = directory.path().string();
+  EXPECT_EQ(Run({"custom-jobs", "describe", "4711"}), 0);
+  EXPECT_NE(out().find("# Files:    " + directory.path().string() + "\n"), std::string::npos)
+      << out();
+  EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
+  EXPECT_NE(err().find("  files            " + directory.path().string() + "\n"), std::string::npos)
+      << err();
+}
+
+TEST_F(CommandsTest, AJobWithoutAViewIsSummedUp) {
+  view_ = json();
+  job_ = FailedJob();
+  EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
+  EXPECT_NE(err().find("digits FAILED"), std::string::npos) << err();
+}
+
+TEST_F(CommandsTest, AReplicaWithoutAnAttemptWaitsWhileTheJobGoesOn) {
+  view_ = FailedView();
+  job_["state"] = "JOB_STATE_PENDING";
+  EXPECT_EQ(Run({"custom-jobs", "describe", "4711"}), 0);
+  EXPECT_NE(out().find("WAITING"), std::string::npos) << out();
+  EXPECT_EQ(out().find("NEVER STARTED"), std::string::npos) << out();
 }
 
 TEST_F(CommandsTest, StreamLogs) {
@@ -312,6 +385,13 @@ TEST_F(CommandsTest, StreamLogs) {
   EXPECT_EQ(out(),
             "22:10:00.000 service       = Job is running.\n"
             "22:10:01.500 workerpool0-0 | epoch 1\n");
+}
+
+TEST_F(CommandsTest, StreamLogsOfAReplicaThatIsNotThere) {
+  EXPECT_EQ(Run({"custom-jobs", "stream-logs", "4711", "--task-name=worker-0"}), 1);
+  EXPECT_EQ(err(),
+            "ERROR: (muster.custom-jobs.stream-logs) no replica worker-0; there are: service, "
+            "workerpool0-0\n");
 }
 
 TEST_F(CommandsTest, RunSubmitsAndFollows) {
@@ -340,6 +420,18 @@ TEST_F(CommandsTest, RunWithoutAProgramIsAUsageError) {
   EXPECT_EQ(Run({"run", "--workers=many", "--", "x"}), 2);
 }
 
+TEST_F(CommandsTest, RunHintsAtItsOwnFlagsBehindTheProgram) {
+  EXPECT_EQ(Run({"run", "--detach", "python", "train.py", "--print-yaml"}), 0);
+  EXPECT_EQ(err().find("Note: --print-yaml stands behind the program"), 0U) << err();
+  EXPECT_NE(server_.requests().back().body.find("--print-yaml"), std::string::npos);
+  for (const Texts& clear : {Texts{"run", "--detach", "--", "python", "train.py", "--print-yaml"},
+                             Texts{"run", "--detach", "python", "train.py", "--lr=1", "--print"}}) {
+    world_.err = Output::ToString();
+    EXPECT_EQ(Run(clear), 0);
+    EXPECT_EQ(err().find("Note:"), std::string::npos) << err();
+  }
+}
+
 TEST_F(CommandsTest, RunDetached) {
   EXPECT_EQ(Run({"run", "--detach", "--", "python", "train.py"}), 0);
   EXPECT_EQ(out(), "");
@@ -357,7 +449,12 @@ TEST_F(CommandsTest, WithoutAServer) {
   EXPECT_EQ(Run({"custom-jobs", "list"}), 1);
   ExpectGolden("no_musterd.err", err());
   world_.context.environment = {{"MUSTER_ENDPOINT", "127.0.0.1:1"}};
+  world_.err = Output::ToString();
   EXPECT_EQ(Run({"custom-jobs", "list"}), 1);
+  ExpectGolden("no_answer.err", err());
+  world_.err = Output::ToString();
+  EXPECT_EQ(Run({"custom-jobs", "list", "--endpoint=127.0.0.1:2"}), 1);
+  EXPECT_NE(err().find("That address is from --endpoint."), std::string::npos) << err();
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ Result<int> Describe(Invocation& invocation, const JobFlags& flags) {
   context.out.Write(FormatResource(job, *format));
   if (format->kind != Format::Kind::kDefault) return kExitOk;
 
-  MUSTER_ASSIGN(const json view, session.api.Get("/muster/v1/" + *name));
+  MUSTER_ASSIGN(json view, session.api.Get("/muster/v1/" + *name));
+  DropMissingDirectory(view);
   const std::string details = JobDetails(job, view, context.clock.Now(), context.out);
   if (context.out.is_terminal()) {
     context.out.Write("\n" + details);
@@ -141,6 +142,11 @@ Result<int> Cancel(Invocation& invocation, const JobFlags& flags) {
   const Result<std::string> name = NameOf(invocation.context, flags);
   if (!name) return invocation.Usage(name.error());
   MUSTER_ASSIGN(Session session, OpenSession(invocation.context, flags.server));
+  MUSTER_ASSIGN(const json job, session.api.Get("/v1/" + *name));
+  if (const std::string state = TextAt(job, "state"); IsEnded(state)) {
+    invocation.context.Say("CustomJob [{}] has already ended: it is {}.", *name, ShortState(state));
+    return kExitOk;
+  }
   MUSTER_TRY(session.api.Post(fmt::format("/v1/{}:cancel", *name), json::object()));
   invocation.context.Say(
       "Request to cancel CustomJob [{0}] has been sent.\n\nHow it stands:\n\n"
@@ -224,13 +230,14 @@ void AddCustomJobsCommands(Registry& registry) {
       registry.Add("custom-jobs list", "List jobs, newest first",
                    [list](Invocation& invocation) { return List(invocation, *list); });
   AddText(list_app, "--filter=EXPRESSION", list->filter,
-          "E.g. 'state=JOB_STATE_RUNNING AND labels.team=vision'");
+          "E.g. 'state=RUNNING AND labels.team=vision'");
   AddText(list_app, "--limit=N", list->limit, "At most so many jobs");
   AddText(list_app, "--page-size=N", list->page_size, "Jobs asked for at once (default 100)");
   AddText(list_app, "--sort-by=FIELD,...", list->sort_by, "~FIELD for descending");
   AddText(list_app, "--format=FORMAT", list->format,
           "json, yaml, value(FIELD,…) or table(FIELD,…)");
   AddServerFlags(list_app, list->server);
+  list_app.footer("DURATION is from a job's submission to its end, or until now.");
 
   auto cancel = std::make_shared<JobFlags>();
   AddJobFlags(
@@ -240,7 +247,8 @@ void AddCustomJobsCommands(Registry& registry) {
 
   auto remove = std::make_shared<JobFlags>();
   AddJobFlags(
-      registry.Add("custom-jobs delete", "Delete a job that has ended, with its logs",
+      registry.Add("custom-jobs delete",
+                   "Delete a job that has ended, with its logs; files in buckets stay",
                    [remove](Invocation& invocation) { return Delete(invocation, *remove); }),
       *remove);
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/file.h"
+#include "cli/config_error.h"
 #include "cli/custom_job_spec.h"
 #include "cli/custom_jobs.h"
 #include "cli/flags.h"
@@ -87,7 +88,7 @@ Status ParseLists(const std::vector<std::string>& texts, std::string_view flag,
   return {};
 }
 
-Result<json> BuildJob(Flags& flags) {
+Result<json> BuildJob(Flags& flags, const json& config) {
   if (flags.create.worker_pool_specs.empty() && !flags.config_file) {
     return Fail(Code::kInvalidArgument,
                 "at least one of --config | --worker-pool-spec must be specified.");
@@ -106,17 +107,27 @@ Result<json> BuildJob(Flags& flags) {
     }
     for (const auto& [key, value] : *labels) flags.create.labels[key] = value;
   }
-  MUSTER_ASSIGN(const json config, ReadConfig(flags.config_file));
   return BuildCustomJob(flags.create, config);
+}
+
+// The server's path and spelling mean little to the one who wrote the file.
+Error InWordsOfFile(Error error, const Flags& flags, const json& config) {
+  if (error.code != Code::kInvalidArgument || !flags.config_file) return error;
+  const std::string file = *flags.config_file == "-" ? "standard input" : *flags.config_file;
+  return {error.code, InWordsOfConfig(error.message, file, config)};
 }
 
 Result<int> Create(Invocation& invocation, Flags& flags) {
   const Result<Format> format = ParseFormat(flags.format);
   if (!format) return invocation.Usage(format.error());
-  const Result<json> job = BuildJob(flags);
+  const Result<json> config = ReadConfig(flags.config_file);
+  if (!config) return invocation.Usage(config.error());
+  const Result<json> job = BuildJob(flags, *config);
   if (!job) return invocation.Usage(job.error());
   MUSTER_ASSIGN(Session session, OpenSession(invocation.context, flags.server));
-  MUSTER_ASSIGN(const json created, SubmitJob(invocation, session, *job, flags.wait));
+  const Result<json> submitted = SubmitJob(invocation, session, *job, flags.wait);
+  if (!submitted) return std::unexpected(InWordsOfFile(submitted.error(), flags, *config));
+  const json& created = *submitted;
   if (!flags.format.empty()) invocation.context.out.Write(FormatResource(created, *format));
   if (!flags.wait) return kExitOk;
   return WatchJob(invocation, session, TextAt(created, "name"), {});

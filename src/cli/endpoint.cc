@@ -49,6 +49,8 @@ Result<std::filesystem::path> DataDirectory(const Variables& environment) {
   return std::filesystem::path(user->pw_dir) / ".local/state/muster";
 }
 
+std::string_view HowToStart() { return kHowToStart; }
+
 Result<FoundEndpoint> FindEndpoint(const Variables& environment, const std::string& flag) {
   if (!flag.empty()) {
     MUSTER_ASSIGN(http::Endpoint endpoint, Parse(flag, "--endpoint"));

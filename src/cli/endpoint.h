@@ -23,6 +23,9 @@ struct FoundEndpoint {
   std::string source;  // "--endpoint", "MUSTER_ENDPOINT", or the file that said so
 };
 
+// What to type if there is none where one was looked for.
+std::string_view HowToStart();
+
 // `flag`: the value of --endpoint, empty if it was not given. UNAVAILABLE, with how to start
 // one, if there is no musterd.
 Result<FoundEndpoint> FindEndpoint(const Variables& environment, const std::string& flag);

@@ -72,13 +72,15 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
 Result<Session> OpenSession(const Context& context, const ServerFlags& flags) {
   MUSTER_ASSIGN(Location location,
                 ResolveLocation(context.environment, flags.project, flags.region));
-  MUSTER_TRY(FindEndpoint(context.environment, flags.endpoint));
+  MUSTER_ASSIGN(const FoundEndpoint first, FindEndpoint(context.environment, flags.endpoint));
   FindServer find = [environment = context.environment,
                      flag = flags.endpoint]() -> Result<http::Endpoint> {
     MUSTER_ASSIGN(FoundEndpoint found, FindEndpoint(environment, flag));
     return std::move(found.endpoint);
   };
-  return Session{std::move(location), Api(std::move(find))};
+  std::string advice = fmt::format(".\nThat address is from {}.\n{}", first.source, HowToStart());
+  return Session{std::move(location),
+                 Api(std::move(find), std::chrono::seconds(60), std::move(advice))};
 }
 
 }  // namespace muster::cli

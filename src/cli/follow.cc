@@ -47,7 +47,7 @@ class Follower {
   }
 
  private:
-  Followed Done(FollowEnd end) const { return {end, cancel_requested_}; }
+  Followed Done(FollowEnd end) const { return {end, cancel_requested_, last_error_}; }
 
   void Print(const LogReader::Batch& batch) {
     std::string text;
@@ -70,6 +70,7 @@ class Follower {
     } else {
       formatter_.Append(*entry, text);
     }
+    if (entry->task_name == "service" && entry->severity == "ERROR") last_error_ = entry->message;
   }
 
   // False: stop watching.
@@ -109,6 +110,7 @@ class Follower {
   bool cancel_requested_ = false;
   bool is_waiting_ = true;
   std::string told_reason_;
+  std::string last_error_;
   steady_clock::time_point next_waiting_poll_;
 };
 

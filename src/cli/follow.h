@@ -26,6 +26,7 @@ enum class FollowEnd { kJobEnded, kInterrupted, kOutputClosed };
 struct Followed {
   FollowEnd end = FollowEnd::kJobEnded;
   bool cancel_requested = false;  // by Ctrl-C
+  std::string last_error;         // the last error of the service that was shown
 };
 
 // Writes the log to context.out, and what else there is to know (why the job waits, that musterd

@@ -94,7 +94,7 @@ std::vector<std::string> AttemptRow(const json& replica, const json& attempt, bo
   return row;
 }
 
-std::string ReplicaTable(const json& view, Time now) {
+std::string ReplicaTable(const json& view, bool job_ended, Time now) {
   const json& replicas = ValueAt(view, "replicas");
   bool with_gpus = false;
   for (const json& replica : replicas) with_gpus |= !ValueAt(replica, "gpus").empty();
@@ -107,8 +107,9 @@ std::string ReplicaTable(const json& view, Time now) {
       table.rows.push_back(AttemptRow(replica, attempt, with_gpus, now));
     }
     if (attempts.empty()) {
-      table.rows.push_back({TextAt(replica, "taskName"), TextAt(replica, "role"), "", "WAITING", "",
-                            "", TextAt(replica, "address"), TextAt(replica, "machineType")});
+      table.rows.push_back({TextAt(replica, "taskName"), TextAt(replica, "role"), "",
+                            job_ended ? "NEVER STARTED" : "WAITING", "", "",
+                            TextAt(replica, "address"), TextAt(replica, "machineType")});
     }
   }
   return table.rows.empty() ? "" : FormatTable(table);
@@ -131,6 +132,11 @@ std::string FailureDetails(const json& view) {
       }
     }
   }
+  return text;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with(' ')) text.remove_suffix(1);
   return text;
 }
 
@@ -159,14 +165,12 @@ std::string JobTable(const std::vector<json>& jobs, Time now, const Output& outp
   table.header = {"ID", "DISPLAY_NAME", "STATE", "REPLICAS", "CREATED", "DURATION"};
   for (const json& job : jobs) {
     const auto created = TimeAt(job, "createTime");
-    const auto started = TimeAt(job, "startTime");
     const auto ended = TimeAt(job, "endTime");
-    const auto begin = started ? started : created;
     table.rows.push_back({BaseName(TextAt(job, "name")),
                           CleanLine(TextAt(job, "displayName"), false),
                           PaintState(TextAt(job, "state"), output), std::to_string(ReplicasOf(job)),
                           created ? FormatRfc3339(*created).substr(0, 19) + "Z" : "",
-                          Between(begin, ended ? ended : now)});
+                          Between(created, ended ? ended : now)});
   }
   return FormatTable(table);
 }
@@ -183,11 +187,19 @@ std::string JobDetails(const json& job, const json& view, Time now, const Output
   line("Network:", TextAt(view, "network"));
   line("Files:", TextAt(view, "directory"));
   line("Model:", TextAt(view, "modelDirectory"));
-  if (const std::string table = ReplicaTable(view, now); !table.empty()) text += "\n" + table;
+  const std::string table = ReplicaTable(view, IsEnded(TextAt(job, "state")), now);
+  if (!table.empty()) text += "\n" + table;
   return text + FailureDetails(view);
 }
 
-std::string JobSummary(const json& job, const json& view, const Output& output) {
+bool IsEnded(std::string_view state) {
+  const std::string word = ShortState(state);
+  return word == "SUCCEEDED" || word == "FAILED" || word == "CANCELLED" || word == "EXPIRED" ||
+         word == "PARTIALLY_SUCCEEDED";
+}
+
+std::string JobSummary(const json& job, const json& view, std::string_view told,
+                       const Output& output) {
   const std::string name = TextAt(job, "name");
   const std::string state = ShortState(TextAt(job, "state"));
   std::string text;
@@ -198,14 +210,15 @@ std::string JobSummary(const json& job, const json& view, const Output& output) 
                       PaintState(TextAt(job, "state"), output));
   const auto created = TimeAt(job, "createTime");
   line("wall time", Between(created, TimeAt(job, "endTime")));
-  line("all replicas up", Between(created, TimeAt(job, "startTime")));
+  if (const auto started = TimeAt(job, "startTime")) {
+    line("all replicas up", Between(created, started) + " after submission");
+  }
   const std::string model = TextAt(view, "modelDirectory");
   if (state == "SUCCEEDED") line("model", model);
   if (state != "SUCCEEDED") line("files", TextAt(view, "directory"));
   const std::string message = TextAt(ValueAt(job, "error"), "message");
-  if (!message.empty() && state != "SUCCEEDED") {
-    std::string_view rest = message;
-    while (rest.ends_with('\n')) rest.remove_suffix(1);
+  if (!message.empty() && state != "SUCCEEDED" && Trimmed(message) != Trimmed(told)) {
+    std::string_view rest = Trimmed(message);
     text += "\n";
     while (!rest.empty()) {
       const size_t end = rest.find('\n');

@@ -19,10 +19,14 @@ std::string JobTable(const std::vector<nlohmann::json>& jobs, Time now, const Ou
 std::string JobDetails(const nlohmann::json& job, const nlohmann::json& view, Time now,
                        const Output& output);
 
-// What is said when a job that was watched has ended, with what to type next.
-std::string JobSummary(const nlohmann::json& job, const nlohmann::json& view, const Output& output);
+// What is said when a job that was watched has ended, with what to type next. `told`: the last
+// error that its log showed; the job's own error is left out if it is that.
+std::string JobSummary(const nlohmann::json& job, const nlohmann::json& view, std::string_view told,
+                       const Output& output);
 
 // "JOB_STATE_RUNNING" → "RUNNING".
 std::string ShortState(std::string_view state);
+// Of such a state: nothing will change it any more.
+bool IsEnded(std::string_view state);
 
 }  // namespace muster::cli

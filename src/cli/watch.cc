@@ -40,6 +40,13 @@ void DropEmptyModelDirectory(json& view) {
 
 }  // namespace
 
+void DropMissingDirectory(json& view) {
+  const std::string directory = TextAt(view, "directory");
+  std::error_code error;
+  if (directory.empty() || std::filesystem::exists(directory, error)) return;
+  view.erase("directory");
+}
+
 Result<json> SubmitJob(Invocation& invocation, Session& session, const json& job, bool will_watch) {
   MUSTER_ASSIGN(json created,
                 session.api.Post(fmt::format("/v1/{}/customJobs", session.location.Parent()), job));
@@ -70,8 +77,9 @@ Result<int> WatchJob(Invocation& invocation, Session& session, const std::string
   MUSTER_ASSIGN(const json job, GetPatiently(session.api, "/v1/" + job_name));
   json view = session.api.Get("/muster/v1/" + job_name).value_or(json());
   DropEmptyModelDirectory(view);
+  DropMissingDirectory(view);
   context.out.Flush();
-  context.err.Write(JobSummary(job, view, context.err));
+  context.err.Write(JobSummary(job, view, followed.last_error, context.err));
   const int status = ExitOf(TextAt(job, "state"));
   return followed.cancel_requested && status == kExitCancelled ? kExitInterrupted : status;
 }

@@ -21,4 +21,8 @@ Result<nlohmann::json> SubmitJob(Invocation& invocation, Session& session,
 Result<int> WatchJob(Invocation& invocation, Session& session, const std::string& job_name,
                      const FollowOptions& options);
 
+// Drops the job's directory from a muster.v1.JobView if there is none: a job that never started has
+// no files.
+void DropMissingDirectory(nlohmann::json& view);
+
 }  // namespace muster::cli
