@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -69,6 +70,15 @@ fs::path AgentBinary() {
   return fs::read_symlink("/proc/self/exe", error).parent_path() / "muster-agent";
 }
 
+// A replica takes a few descriptors, and the usual soft limit of 1024 is for programs that
+// select().
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Whoever reaches the port can run programs as this user.
 void WarnIfReachable(const std::string& address) {
   if (address.starts_with("127.") || address.starts_with("[::1]")) return;
@@ -80,6 +90,7 @@ void WarnIfReachable(const std::string& address) {
 
 Status Run(const Flags& flags) {
   using namespace muster;
+  RaiseDescriptorLimit();
   config::Config config;
   if (!flags.config_file.empty()) {
     MUSTER_ASSIGN(config, config::LoadConfig(flags.config_file));

@@ -93,7 +93,10 @@ Result<int> Controller::Recover() {
     if (Status status = Resume(record); status) {
       ++resumed;
     } else {
-      LogError("job {} cannot be taken up again: {}", record.resource_name, status.error().message);
+      LogError("{} cannot be taken up again: {}", record.resource_name, status.error().message);
+      if (Status given_up = GiveUp(record, status.error()); !given_up) {
+        LogError("{}: {}", record.resource_name, given_up.error().message);
+      }
     }
   }
   return resumed;
@@ -114,6 +117,39 @@ Status Controller::Resume(const store::JobRecord& record) {
     runs_.erase(record.job_uid);
   }
   return status;
+}
+
+Status Controller::GiveUp(const store::JobRecord& record, const Error& reason) {
+  const Time now = clock_.Now();
+  store::JobChange change{.resource = {}, .job = record, .attempts = {}, .events = {}};
+  MUSTER_ASSIGN(const std::vector<store::AttemptRecord> attempts, store_.Attempts(record.job_uid));
+  for (store::AttemptRecord attempt : attempts) {
+    muster::v1::LaunchSpec launch;
+    muster::v1::AttemptView view;
+    if (!launch.ParseFromString(attempt.launch) || launch.attempt_directory().empty()) continue;
+    if (engine_->AdoptAttempt(launch) == engine::AttemptFate::kRunning) {
+      engine_->Stop({record.job_uid, {attempt.pool, attempt.index}, attempt.attempt});
+    }
+    if (!view.ParseFromString(attempt.view)) continue;
+    view.set_state("ENDED");
+    view.set_cause("STOPPED");
+    *view.mutable_end_time() = ToTimestamp(now);
+    attempt.view = view.SerializeAsString();
+    attempt.launch.clear();
+    change.attempts.push_back(std::move(attempt));
+  }
+  const std::string message =
+      fmt::format("musterd was restarted and could not take the job up again: {}", reason.message);
+  change.events.push_back(
+      {.job_uid = record.job_uid, .sequence = 0, .time = now, .is_error = true, .text = message});
+  MUSTER_ASSIGN(aip::CustomJob job, ReadJob(record.resource_name));
+  job.set_state(aip::JOB_STATE_FAILED);
+  job.mutable_error()->set_code(static_cast<int>(Code::kInternal));
+  job.mutable_error()->set_message(message);
+  *job.mutable_update_time() = ToTimestamp(now);
+  *job.mutable_end_time() = ToTimestamp(now);
+  change.resource = ToResource(job);
+  return store_.SaveJob(change);
 }
 
 int64_t Controller::NextId() {

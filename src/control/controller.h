@@ -74,6 +74,8 @@ class Controller final : public JobControl, public engine::Listener {
   Status CheckEnded(const std::string& name) const;
   void RemoveDeletedJobs() const;
   Status Resume(const store::JobRecord& record);
+  // For a job that cannot be resumed: its replicas are stopped, and it is FAILED.
+  Status GiveUp(const store::JobRecord& record, const Error& reason);
   // Runs `work` on the loop and waits for the status it passes on.
   Status OnLoop(std::function<void(std::function<void(Status)>)> work);
 

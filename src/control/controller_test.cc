@@ -398,6 +398,29 @@ TEST_F(ControllerTest, JobGoesOnThoughItsMachineTypeIsGoneFromTheConfiguration) 
   process_->Await(name, aip::JOB_STATE_SUCCEEDED);
 }
 
+TEST_F(ControllerTest, JobThatCannotBeTakenUpAgainIsStoppedAndFails) {
+  const std::string name = CreateRunning();
+  process_.reset();
+  {
+    auto store = std::move(*store::Store::Open(directory_ / "muster.db"));
+    store::JobRecord record = *store->GetJob(name);
+    record.lifecycle = "written by another version";
+    ASSERT_TRUE(store->SaveJob({.resource = store->GetResource(name).value(),
+                                .job = record,
+                                .attempts = {},
+                                .events = {}}));
+  }
+  Restart(false);
+  EXPECT_EQ(*process_->controller->Recover(), 0);
+  process_->Run();
+  const aip::CustomJob job = process_->Await(name, aip::JOB_STATE_FAILED);
+  EXPECT_THAT(job.error().message(), HasSubstr("could not take the job up again"));
+  process_->On(
+      [&] { EXPECT_THAT(process_->engine.stopped, ElementsAre(Key(name, 0), Key(name, 1))); });
+  EXPECT_TRUE(process_->controller->Cancel(name));
+  EXPECT_TRUE(process_->controller->Delete(name));
+}
+
 TEST_F(ControllerTest, FilesOfDeletedJobsGoEvenAfterACrash) {
   const std::string name = CreateRunning();
   fs::create_directories(directory_ / "jobs/12345/workerpool0-0");

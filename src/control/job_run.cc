@@ -116,7 +116,8 @@ engine::Gang JobRun::GangOf() const {
 
 void JobRun::Begin() {
   if (Status runnable = CheckRunnable(plan_, context_.images, context_.buckets); !runnable) {
-    Handle(job::event::CannotRun{runnable.error()});
+    // The user's to mend, whichever way it was found: contract §4 wants code 3.
+    Handle(job::event::CannotRun{{Code::kInvalidArgument, runnable.error().message}});
     return;
   }
   if (Status queued = context_.engine.Request(GangOf()); !queued) {

@@ -206,7 +206,7 @@ void Lifecycle::On(const event::ReplicaExited& event, Time now, Reaction& reacti
       RestartJob(reaction);
       return;
     }
-    message += fmt::format("\nThe job had been restarted {} times before.", job_restarts_);
+    message += fmt::format(" \nThe job had been restarted {} times before.", job_restarts_);
   }
   Fail({Code::kInvalidArgument, std::move(message)}, now, reaction);
 }
