@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "attempt/proc_stat.h"
 #include "base/file.h"
 
 namespace muster::attempt {
@@ -38,23 +37,6 @@ Status FromJsonFile(const std::filesystem::path& path, Message& message) {
   return {};
 }
 
-// The fields of /proc/<pid>/stat from the third (the state) on: the second, the program's name,
-// may hold spaces and parentheses.
-std::vector<std::string> StatFields(std::string_view stat) {
-  std::vector<std::string> fields;
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos) return fields;
-  std::string_view rest = stat.substr(name_end + 1);
-  while (!rest.empty()) {
-    const size_t begin = rest.find_first_not_of(" \n");
-    if (begin == std::string_view::npos) break;
-    const size_t end = rest.find_first_of(" \n", begin);
-    fields.emplace_back(rest.substr(begin, end - begin));
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end);
-  }
-  return fields;
-}
-
 struct flock WholeFile() {
   struct flock whole{};
   whole.l_type = F_WRLCK;
@@ -70,18 +52,12 @@ Result<std::string> ThisBootId() {
 }
 
 Result<ProcessIdentity> IdentifyProcess(int pid) {
-  const auto stat = ReadFile(fmt::format("/proc/{}/stat", pid));
-  // A process that ends while its file is read shows as ESRCH.
+  const auto stat = ReadProcStat(pid);
   if (!stat) return Fail(Code::kNotFound, "there is no process {}", pid);
-  const std::vector<std::string> fields = StatFields(*stat);
-  constexpr size_t kState = 0, kStartTime = 19;
-  if (fields.size() <= kStartTime || fields[kState] == "Z" || fields[kState] == "X") {
-    return Fail(Code::kNotFound, "process {} has ended", pid);
-  }
+  if (stat->is_zombie()) return Fail(Code::kNotFound, "process {} has ended", pid);
   ProcessIdentity identity;
   identity.pid = pid;
-  const std::string& ticks = fields[kStartTime];
-  std::from_chars(ticks.data(), ticks.data() + ticks.size(), identity.start_time_ticks);
+  identity.start_time_ticks = stat->start_time_ticks;
   MUSTER_ASSIGN(identity.boot_id, ThisBootId());
   return identity;
 }
@@ -107,7 +83,7 @@ Status AttemptFiles::WriteAgent(const ProcessIdentity& identity) const {
                                    {"start_time_ticks", identity.start_time_ticks},
                                    {"boot_id", identity.boot_id}};
   // Whole or not at all for every process of this boot; not synced, since a start must be quick and
-  // nothing of the attempt survives the machine.
+  // nothing of the attempt survives the machine: LaunchSpec.boot_id tells that it was restarted.
   const std::string text = document.dump() + "\n";
   const auto beside = directory_ / "agent.json.tmp";
   const UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

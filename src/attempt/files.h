@@ -3,7 +3,9 @@
 //
 //   launch.json   what to run; mode 0600, since it holds the token
 //   lock          locked for as long as the agent lives
-//   agent.json    which process is, or was, the agent; written once: with it the attempt is taken
+//   agent.json    which process is, or was, the agent; written once: with it the attempt is taken.
+//                 Not synced: after a power cut it may be missing or empty
+//   report.reserved  disk space set aside for report.json, which it becomes
 //   report.json   how it ended; appears whole, after all processes of the replica are gone
 //   log           the replica's output (src/logs)
 //   agent.log     the agent's own diagnostics
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -24,6 +27,10 @@ class ReportRequest;
 }  // namespace muster::v1
 
 namespace muster::attempt {
+
+// Set in every replica's environment and inherited by all that it starts, which is found by it:
+// MUSTER_ATTEMPT=<job uid>/<replica>/<attempt>.
+inline constexpr std::string_view kAttemptVariable = "MUSTER_ATTEMPT";
 
 // A process, told apart from later ones with the same number, also across restarts of the machine.
 struct ProcessIdentity {

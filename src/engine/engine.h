@@ -58,10 +58,13 @@ struct AttemptKey {
 // What is known of an attempt without its agent.
 enum class AttemptFate {
   kNeverLaunched,  // no agent ever ran: it may be started
-  kRunning,        // its agent is alive
-  kReported,       // ended, and the agent's last report is on disk
-  kAgentLost,      // the agent died without a report; nothing of the replica runs any more
-  kHostLost,       // the machine was restarted meanwhile
+  // Its agent is alive, or what it left is being ended and removed. OnAgentEnded follows when
+  // nothing is left: only then may its end be written down, or a crash could leave remains.
+  kRunning,
+  // For engines that know at once that nothing is left; LocalEngine answers kRunning instead.
+  kReported,   // ended, and the agent's last report is on disk
+  kAgentLost,  // the agent died without a report
+  kHostLost,   // the machine was restarted meanwhile: nothing runs; Release waits for its removal
 };
 
 // Callbacks come on the engine's event loop, one at a time.
@@ -96,7 +99,7 @@ class Engine {
   virtual void Release(const std::string& job_uid) = 0;
 
   // After a restart of musterd: takes back a gang that was admitted, with the grant it had, and
-  // its attempts; OnAgentEnded will come for those that run.
+  // its attempts; OnAgentEnded will come for those that are kRunning. AdoptAttempt never waits.
   virtual void Adopt(const Gang& gang, const Grant& grant) = 0;
   virtual AttemptFate AdoptAttempt(const muster::v1::LaunchSpec& spec) = 0;
 

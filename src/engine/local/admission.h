@@ -55,13 +55,11 @@ class Admission {
 
   // One sentence; empty if the job does not wait.
   std::string WhyWaiting(const std::string& job_uid) const;
-  bool IsAdmitted(const std::string& job_uid) const { return admitted_.contains(job_uid); }
 
   const Limits& limits() const { return limits_; }
   double vcpus_used() const;
   int64_t memory_mb_used() const;
   std::vector<int> gpus_free() const;
-  size_t waiting_count() const { return queue_.size() + aside_.size(); }
   size_t admitted_count() const { return admitted_.size(); }
 
  private:

@@ -45,7 +45,7 @@ void AttemptWatch::Clear() {
   state_ = State::kClearing;
   kill_timer_.reset();
   if (!killer_) killer_ = std::make_unique<TreeKiller>(attempt_.marker, attempt_.cgroups);
-  ClearStep();
+  Again(milliseconds(0), &AttemptWatch::ClearStep);
 }
 
 void AttemptWatch::Stop() {

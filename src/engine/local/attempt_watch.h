@@ -48,7 +48,7 @@ class AttemptWatch {
   void WatchSpawned(AgentProcess agent);
   // An agent runs or did: finds it by the attempt's files.
   void WatchAdopted();
-  // Its agent is dead: ends and removes what it left.
+  // Its agent is dead: ends and removes what it left, and calls `ended` then. Returns at once.
   void Clear();
 
   void Stop();  // SIGTERM; SIGKILL when the time is over
@@ -57,7 +57,6 @@ class AttemptWatch {
   // 0 until the agent is known.
   int agent_pid() const { return agent_.pid; }
   int pidfd() const { return agent_.pidfd.get(); }
-  bool is_child() const { return agent_.is_child; }
   const WatchedAttempt& attempt() const { return attempt_; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -172,6 +173,19 @@ std::vector<fs::path> Cgroups::RemoveJob(const std::string& job_uid) const {
   }
   RemoveIfEmpty();
   return left;
+}
+
+std::vector<std::string> Cgroups::Jobs() const {
+  std::set<std::string> jobs;
+  for (const fs::path& base : {kill_base_, memory_base_}) {
+    std::error_code error;
+    if (base.empty()) continue;
+    for (const auto& entry : fs::directory_iterator(base, error)) {
+      std::error_code ignored;
+      if (entry.is_directory(ignored)) jobs.insert(entry.path().filename().string());
+    }
+  }
+  return {jobs.begin(), jobs.end()};
 }
 
 void Cgroups::RemoveIfEmpty() const {

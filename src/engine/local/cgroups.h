@@ -48,6 +48,8 @@ class Cgroups {
 
   // Removes a job's directories. Those in which something runs stay: it says which.
   std::vector<std::filesystem::path> RemoveJob(const std::string& job_uid) const;
+  // The jobs that have directories.
+  std::vector<std::string> Jobs() const;
   // Removes what is left when no job is: the muster-<id> directories, if they are empty.
   void RemoveIfEmpty() const;
 

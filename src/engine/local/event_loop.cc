@@ -4,8 +4,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <condition_variable>
+#include <deque>
+#include <thread>
 #include <utility>
+
+#include "base/log.h"
+#include "base/thread_annotations.h"
 
 namespace muster::engine {
 
@@ -39,13 +44,58 @@ auto Handler(const std::shared_ptr<Waiting>& waiting) {
 }  // namespace
 
 struct EventLoop::Background {
-  asio::thread_pool pool{1};
+  struct Task {
+    std::function<void()> work;
+    std::function<void()> finished;  // called with the mutex held
+  };
+
+  Mutex mutex;
+  std::condition_variable_any changed;
+  std::deque<Task> waiting GUARDED_BY(mutex);
+  int running GUARDED_BY(mutex) = 0;
+  int threads GUARDED_BY(mutex) = 0;
+  bool closing GUARDED_BY(mutex) = false;
+  bool closed GUARDED_BY(mutex) = false;
+
+  void Run() EXCLUDES(mutex) {
+    mutex.lock();
+    for (;;) {
+      while (waiting.empty() && !closing) changed.wait(mutex);
+      if (waiting.empty()) break;
+      Task task = std::move(waiting.front());
+      waiting.pop_front();
+      ++running;
+      mutex.unlock();
+      task.work();
+      mutex.lock();
+      --running;
+      if (!closed) task.finished();
+      changed.notify_all();
+    }
+    mutex.unlock();
+  }
+
+  void Close(std::chrono::milliseconds limit) EXCLUDES(mutex) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    mutex.lock();
+    closing = true;
+    changed.notify_all();
+    while ((!waiting.empty() || running > 0) && std::chrono::steady_clock::now() < deadline) {
+      changed.wait_until(mutex, deadline);
+    }
+    const size_t left = waiting.size() + size_t(running);
+    waiting.clear();
+    closed = true;
+    mutex.unlock();
+    if (left > 0) LogWarning("{} clean-ups of ended replicas are not done", left);
+  }
 };
 
-EventLoop::EventLoop(asio::io_context& io) : io_(io) {}
+EventLoop::EventLoop(asio::io_context& io, std::chrono::milliseconds close_limit)
+    : io_(io), close_limit_(close_limit) {}
 
 EventLoop::~EventLoop() {
-  if (background_) background_->pool.join();
+  if (background_) background_->Close(close_limit_);
   alive_.reset();
 }
 
@@ -69,14 +119,20 @@ Subscription EventLoop::WhenReadable(int fd, std::function<void()> call) {
 }
 
 void EventLoop::InBackground(std::function<void()> work, std::function<void()> done) {
-  if (!background_) background_ = std::make_unique<Background>();
-  asio::post(background_->pool, [&io = io_, weak = std::weak_ptr<int>(alive_),
-                                 work = std::move(work), done = std::move(done)] {
-    work();
-    asio::post(io, [weak, done] {
-      if (!weak.expired()) done();
-    });
-  });
+  if (!background_) background_ = std::make_shared<Background>();
+  Background& background = *background_;
+  const MutexLock lock(background.mutex);
+  background.waiting.push_back(
+      {std::move(work), [&io = io_, weak = std::weak_ptr<int>(alive_), done = std::move(done)] {
+         asio::post(io, [weak, done] {
+           if (!weak.expired()) done();
+         });
+       }});
+  if (background.threads < kBackgroundThreads) {
+    ++background.threads;
+    std::thread([kept = background_] { kept->Run(); }).detach();
+  }
+  background.changed.notify_all();
 }
 
 }  // namespace muster::engine

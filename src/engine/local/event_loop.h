@@ -17,8 +17,13 @@ using Subscription = std::shared_ptr<void>;
 
 class EventLoop {
  public:
-  explicit EventLoop(boost::asio::io_context& io);
-  // Waits for what runs in the background; nothing is called any more afterwards.
+  static constexpr int kBackgroundThreads = 4;  // so that one slow disk does not hold up the rest
+  static constexpr std::chrono::seconds kCloseLimit{5};
+
+  explicit EventLoop(boost::asio::io_context& io,
+                     std::chrono::milliseconds close_limit = kCloseLimit);
+  // Waits for what is in the background, but not for ever (kCloseLimit): then what has not begun is
+  // dropped, and what has goes on without anybody knowing. Nothing is called any more afterwards.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -28,7 +33,8 @@ class EventLoop {
   [[nodiscard]] Subscription After(std::chrono::milliseconds delay, std::function<void()> call);
   // A pidfd is readable when its process has ended. `fd` stays the caller's, and must stay open.
   [[nodiscard]] Subscription WhenReadable(int fd, std::function<void()> call);
-  // For what may take long: `work` on another thread, then `done` here.
+  // For what may take long: `work` on one of a few threads, then `done` here. `work` must not refer
+  // to anything that could be gone before it ends.
   void InBackground(std::function<void()> work, std::function<void()> done);
 
  private:
@@ -36,7 +42,8 @@ class EventLoop {
 
   boost::asio::io_context& io_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
-  std::unique_ptr<Background> background_;
+  const std::chrono::milliseconds close_limit_;
+  std::shared_ptr<Background> background_;  // with its threads, which may outlive this
 };
 
 }  // namespace muster::engine

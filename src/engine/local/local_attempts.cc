@@ -21,8 +21,6 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr milliseconds kDefaultGrace{10'000};
-// How long musterd's start may wait for what a dead agent left to end.
-constexpr milliseconds kAdoptClearLimit{1'000};
 
 AttemptKey KeyOf(const LaunchSpec& spec) {
   return {spec.id().job_uid(), {spec.id().pool(), spec.id().index()}, spec.id().attempt()};
@@ -40,7 +38,7 @@ std::string ReplicaNameOf(const LaunchSpec& spec) {
 
 std::string MarkerOf(const LaunchSpec& spec) {
   for (const auto& variable : spec.environment()) {
-    if (variable.name() == kAttemptVariable) return variable.value();
+    if (variable.name() == attempt::kAttemptVariable) return variable.value();
   }
   return fmt::format("{}/{}/{}", spec.id().job_uid(), ReplicaNameOf(spec), spec.id().attempt());
 }
@@ -48,10 +46,10 @@ std::string MarkerOf(const LaunchSpec& spec) {
 void MarkEnvironment(LaunchSpec& spec) {
   const std::string marker = MarkerOf(spec);
   for (const auto& variable : spec.environment()) {
-    if (variable.name() == kAttemptVariable) return;
+    if (variable.name() == attempt::kAttemptVariable) return;
   }
   auto& variable = *spec.add_environment();
-  variable.set_name(std::string(kAttemptVariable));
+  variable.set_name(std::string(attempt::kAttemptVariable));
   variable.set_value(marker);
 }
 
@@ -79,6 +77,14 @@ WatchedAttempt WatchedOf(const LaunchSpec& spec, milliseconds kill_margin) {
                                  spec.grace_period().nanos() / 1'000'000);
   }
   return watched;
+}
+
+// agent.json alone cannot tell: it is not synced, so a power cut may have taken it.
+bool WasBeforeThisBoot(const LaunchSpec& spec, const Result<attempt::ProcessIdentity>& agent) {
+  const auto boot_id = attempt::ThisBootId();
+  if (!boot_id) return false;
+  return (!spec.boot_id().empty() && spec.boot_id() != *boot_id) ||
+         (agent && agent->boot_id != *boot_id);
 }
 }  // namespace
 
@@ -165,9 +171,6 @@ Status LocalEngine::Start(const LaunchSpec& given) {
   MUSTER_ASSIGN(AgentProcess agent,
                 SpawnAgent(options_.agent_binary, files.directory(), files.agent_log(),
                            InheritedFds(holding, key.replica)));
-  if (spec.has_python_packages()) {
-    holding.python = spec.python_packages().environment_directory();
-  }
   NewWatch(spec).WatchSpawned(std::move(agent));
   return {};
 }
@@ -183,13 +186,13 @@ AttemptFate LocalEngine::AdoptAttempt(const LaunchSpec& given) {
   const attempt::AttemptFiles files = FilesOf(given);
   // What the agent was told, not what it would be told today.
   const LaunchSpec launch = files.ReadLaunch().value_or(given);
-  if (const auto holding = holdings_.find(key.job_uid);
-      holding != holdings_.end() && launch.has_python_packages()) {
-    holding->second.python = launch.python_packages().environment_directory();
-  }
   if (!files.IsLocked()) {
     const auto agent = files.ReadAgent();
-    if (agent || agent.error().code != Code::kNotFound) return AdoptEnded(launch);
+    if (WasBeforeThisBoot(given, agent)) return AdoptFromEarlierBoot(launch);
+    if (agent || agent.error().code != Code::kNotFound) {
+      NewWatch(launch).Clear();
+      return AttemptFate::kRunning;
+    }
     // An agent may have been started a moment before musterd died, and not be so far as to take the
     // attempt. Without launch.json it never will.
     const auto lock = files.Lock();
@@ -202,22 +205,21 @@ AttemptFate LocalEngine::AdoptAttempt(const LaunchSpec& given) {
   return AttemptFate::kRunning;
 }
 
-AttemptFate LocalEngine::AdoptEnded(const LaunchSpec& launch) {
-  const attempt::AttemptFiles files = FilesOf(launch);
-  const WatchedAttempt watched = WatchedOf(launch, options_.kill_margin);
-  AttemptFate fate = AttemptFate::kAgentLost;
-  const auto agent = files.ReadAgent();
-  if (files.ReadReport()) {
-    fate = AttemptFate::kReported;
-  } else if (agent && agent->boot_id != attempt::ThisBootId().value_or("")) {
-    fate = AttemptFate::kHostLost;
-  } else if (!TreeKiller(watched.marker, watched.cgroups).StepFor(kAdoptClearLimit)) {
+// Nothing of it can run. Its report, if it made one, still counts.
+AttemptFate LocalEngine::AdoptFromEarlierBoot(const LaunchSpec& launch) {
+  if (FilesOf(launch).ReadReport()) {
     NewWatch(launch).Clear();
-    return AttemptFate::kRunning;  // OnAgentEnded will tell
+    return AttemptFate::kRunning;
   }
+  const AttemptKey key = KeyOf(launch);
+  if (!clearing_.insert(key).second) return AttemptFate::kHostLost;
+  const WatchedAttempt watched = WatchedOf(launch, options_.kill_margin);
   loop_.InBackground([watched] { RemoveRemains(watched.files, watched.cgroups, watched.name); },
-                     [] {});
-  return fate;
+                     [this, key] {
+                       clearing_.erase(key);
+                       FinishReleaseIfDue(key.job_uid);
+                     });
+  return AttemptFate::kHostLost;
 }
 
 // The agent of an adopted attempt is known: what it inherited is the job's.
@@ -259,10 +261,7 @@ void LocalEngine::OnEnded(const AttemptKey& key) {
     }
   }
   listener_.OnAgentEnded(key);
-  const auto holding = holdings_.find(key.job_uid);
-  if (holding != holdings_.end() && holding->second.releasing && !HasAttempts(key.job_uid)) {
-    FinishRelease(key.job_uid);
-  }
+  FinishReleaseIfDue(key.job_uid);
 }
 
 Result<muster::v1::Exited> LocalEngine::ReadReport(const LaunchSpec& spec) const {

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr std::chrono::seconds kRetryAdmission{1};
+constexpr std::chrono::seconds kRemoveAbandonedAfter{10};
 constexpr int kPrivateFirstPort = 2222;  // as on Vertex AI
 
 // The same for a data directory whenever and by whomever it is opened; apart from others'.
@@ -68,6 +69,8 @@ LocalEngine::LocalEngine(boost::asio::io_context& io, Listener& listener,
                                                                  : AcceleratorPolicy::kRunWithout),
       loop_(io) {
   if (options_.subreaper) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // After musterd took back the jobs that go on.
+  abandoned_ = loop_.After(kRemoveAbandonedAfter, [this] { RemoveAbandonedCgroups(); });
   const PortRange range = ports_.range();
   if (!options_.private_network && range != options_.ports) {
     LogWarning(
@@ -77,7 +80,7 @@ LocalEngine::LocalEngine(boost::asio::io_context& io, Listener& listener,
   }
 }
 
-LocalEngine::~LocalEngine() { cgroups_.RemoveIfEmpty(); }
+LocalEngine::~LocalEngine() { RemoveAbandonedCgroups(); }
 
 Status LocalEngine::CheckGang(const Gang& gang) const {
   if (gang.job_uid.empty() || gang.job_uid.starts_with('.') ||
@@ -226,20 +229,37 @@ void LocalEngine::Release(const std::string& job_uid) {
     return AdmitSoon();
   }
   if (!HasAttempts(job_uid)) return FinishRelease(job_uid);
-  LogError("job {}: released while its replicas run; they are ended", job_uid);
   holding->second.releasing = true;
+  bool runs = false;
   for (const auto& [key, watch] : watches_) {
-    if (key.job_uid == job_uid) watch->Kill();
+    if (key.job_uid != job_uid) continue;
+    watch->Kill();
+    runs = true;
   }
+  if (runs) LogError("job {}: released while its replicas run; they are ended", job_uid);
 }
 
 bool LocalEngine::HasAttempts(const std::string& job_uid) const {
-  return std::ranges::any_of(watches_,
-                             [&](const auto& entry) { return entry.first.job_uid == job_uid; });
+  const auto is_of_job = [&](const AttemptKey& key) { return key.job_uid == job_uid; };
+  return std::ranges::any_of(clearing_, is_of_job) ||
+         std::ranges::any_of(watches_, [&](const auto& entry) { return is_of_job(entry.first); });
+}
+
+void LocalEngine::FinishReleaseIfDue(const std::string& job_uid) {
+  const auto holding = holdings_.find(job_uid);
+  if (holding == holdings_.end() || !holding->second.releasing || HasAttempts(job_uid)) return;
+  FinishRelease(job_uid);
+}
+
+// Of jobs that a musterd which was killed did not come to remove.
+void LocalEngine::RemoveAbandonedCgroups() const {
+  for (const std::string& job_uid : cgroups_.Jobs()) {
+    if (!holdings_.contains(job_uid)) cgroups_.RemoveJob(job_uid);
+  }
+  cgroups_.RemoveIfEmpty();
 }
 
 void LocalEngine::FinishRelease(const std::string& job_uid) {
-  const fs::path python = holdings_.at(job_uid).python;
   holdings_.erase(job_uid);
   {
     const MutexLock lock(mutex_);
@@ -248,16 +268,12 @@ void LocalEngine::FinishRelease(const std::string& job_uid) {
   for (const fs::path& left : cgroups_.RemoveJob(job_uid)) {
     LogWarning("job {}: the cgroup {} cannot be removed", job_uid, left.string());
   }
+  if (holdings_.empty()) RemoveAbandonedCgroups();
   LeakScope scope{job_uid, options_.data_directory / "jobs" / job_uid, {}};
   if (cgroups_.can_kill()) scope.cgroups.push_back(cgroups_.kill_base() / job_uid);
   if (cgroups_.can_limit_memory()) scope.cgroups.push_back(cgroups_.memory_base() / job_uid);
   loop_.InBackground(
-      [scope, python] {
-        if (!python.empty()) {
-          if (const Status removed = RemoveTree(python); !removed) {
-            LogWarning("job {}: {}", scope.job_uid, removed.error().message);
-          }
-        }
+      [scope] {
         const Leaks leaks = FindLeaks(scope);
         for (const std::string& finding : leaks.findings) {
           LogWarning("job {} left {}", scope.job_uid, finding);

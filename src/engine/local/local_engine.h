@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,6 @@ class LocalEngine final : public Engine {
     Grant grant;
     Namespaces namespaces;
     std::map<int, PortLease> leases;  // by port; none in a private network
-    std::filesystem::path python;     // what its replicas installed; goes with the gang
     bool releasing = false;           // as soon as its attempts have ended
   };
 
@@ -109,10 +109,13 @@ class LocalEngine final : public Engine {
   void FillIsolation(const Holding& holding, muster::v1::LaunchSpec& spec) const;
   std::map<int, int> InheritedFds(const Holding& holding, job::ReplicaId replica) const;
   AttemptWatch& NewWatch(const muster::v1::LaunchSpec& spec);
-  AttemptFate AdoptEnded(const muster::v1::LaunchSpec& launch);
+  AttemptFate AdoptFromEarlierBoot(const muster::v1::LaunchSpec& launch);
   void OnFound(const AttemptKey& key, const muster::v1::Isolation& isolation);
   void OnEnded(const AttemptKey& key);
   void FinishRelease(const std::string& job_uid);
+  void FinishReleaseIfDue(const std::string& job_uid);
+  void RemoveAbandonedCgroups() const;
+  // Of which something runs, or is being removed.
   bool HasAttempts(const std::string& job_uid) const;
 
   const Clock& clock_;
@@ -133,8 +136,10 @@ class LocalEngine final : public Engine {
   std::map<std::string, Waiting> waiting_;
   std::map<std::string, Holding> holdings_;
   std::map<AttemptKey, std::unique_ptr<AttemptWatch>> watches_;
-  bool admitting_ = false;  // AdmitAll is posted
+  std::set<AttemptKey> clearing_;  // of an earlier boot; no watch follows them
+  bool admitting_ = false;         // AdmitAll is posted
   Subscription retry_;
+  Subscription abandoned_;
   EventLoop loop_;  // last: when it is destroyed, nothing of the above is called any more
 };
 

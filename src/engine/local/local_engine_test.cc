@@ -26,6 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(LocalEngineTest, AnAttemptRunsReportsAndLeavesNothing) {
   Open();
@@ -159,17 +160,78 @@ TEST_F(LocalEngineTest, TheFatesOfWhatEndedMeanwhile) {
   Open();
   engine_->Adopt(gang, grant);
   EXPECT_EQ(engine_->AdoptAttempt(never), AttemptFate::kNeverLaunched);
-  EXPECT_EQ(engine_->AdoptAttempt(reported), AttemptFate::kReported);
-  EXPECT_EQ(engine_->AdoptAttempt(lost), AttemptFate::kAgentLost);
+  EXPECT_EQ(engine_->AdoptAttempt(reported), AttemptFate::kRunning);
+  EXPECT_EQ(engine_->AdoptAttempt(lost), AttemptFate::kRunning);
+  EXPECT_EQ(engine_->AdoptAttempt(host_lost), AttemptFate::kHostLost);
+  EXPECT_EQ(engine_->AdoptAttempt(host_lost), AttemptFate::kHostLost);
+  EXPECT_THAT(listener_.ended, IsEmpty());
+  ASSERT_TRUE(AwaitEnded(2));
+  EXPECT_THAT(listener_.ended, UnorderedElementsAre(KeyOf(reported), KeyOf(lost)));
+  // Their ends are told after the clearing: musterd may forget them now.
   EXPECT_THAT(FindMarkedProcesses(MarkerOf(lost)), IsEmpty());
-  EXPECT_EQ(engine_->AdoptAttempt(host_lost), AttemptFate::kHostLost);
-  EXPECT_EQ(engine_->AdoptAttempt(host_lost), AttemptFate::kHostLost);
+  EXPECT_FALSE(fs::exists(FilesOf(lost).work()));
+  EXPECT_FALSE(fs::exists(FilesOf(lost).tmp()));
+  EXPECT_TRUE(engine_->ReadReport(reported));
+  EXPECT_EQ(engine_->ReadReport(lost).error().code, Code::kNotFound);
   ASSERT_TRUE(engine_->Start(never));
-  ASSERT_TRUE(AwaitEnded());
-  EXPECT_THAT(listener_.ended, ElementsAre(KeyOf(never)));
+  ASSERT_TRUE(AwaitEnded(3));
+  EXPECT_EQ(listener_.ended.back(), KeyOf(never));
   engine_->Release("1");
   engine_.reset();  // waits for what is removed in the background
   ExpectClean("1");
+}
+
+// agent.json is not synced: a power cut may have taken it, or left it empty.
+TEST_F(LocalEngineTest, AnAttemptOfAnEarlierBootIsLostWhateverItsFilesSay) {
+  Open();
+  const Gang gang = GangOf("1", 4);
+  const Grant grant = Admit(gang);
+  Crash();
+  Open();
+  engine_->Adopt(gang, grant);
+  LaunchSpec missing = SpecOf("1", 0, {"exit", "0"});
+  LaunchSpec empty = SpecOf("1", 1, {"exit", "0"});
+  LaunchSpec reported = SpecOf("1", 2, {"exit", "0"});
+  LaunchSpec now = SpecOf("1", 3, {"exit", "0"});
+  for (LaunchSpec* spec : {&missing, &empty, &reported}) {
+    spec->set_boot_id("an-earlier-boot");
+    fs::create_directories(FilesOf(*spec).work() / "left");
+  }
+  ASSERT_TRUE(WriteFileAtomic(FilesOf(empty).agent(), ""));
+  muster::v1::ReportRequest report;
+  report.mutable_exited()->set_cause(muster::v1::Exited::EXITED);
+  ASSERT_TRUE(FilesOf(reported).WriteReport(report));
+  now.set_boot_id(*attempt::ThisBootId());
+
+  EXPECT_EQ(engine_->AdoptAttempt(missing), AttemptFate::kHostLost);
+  EXPECT_EQ(engine_->AdoptAttempt(missing), AttemptFate::kHostLost);
+  EXPECT_EQ(engine_->AdoptAttempt(empty), AttemptFate::kHostLost);
+  EXPECT_EQ(engine_->AdoptAttempt(reported), AttemptFate::kRunning);  // its end is to be told
+  EXPECT_EQ(engine_->AdoptAttempt(now), AttemptFate::kNeverLaunched);
+  ASSERT_TRUE(AwaitEnded());
+  EXPECT_THAT(listener_.ended, ElementsAre(KeyOf(reported)));
+  engine_->Release("1");
+  ASSERT_TRUE(Await([&] { return PortPool::Take(grant.master_port).fd; }));
+  ExpectClean("1");
+}
+
+TEST_F(LocalEngineTest, CgroupsOfJobsThatNobodyKnowsAnyMoreAreRemoved) {
+  Open();
+  if (cgroup_bases_.empty()) GTEST_SKIP() << "no cgroup is writable";
+  for (const fs::path& base : cgroup_bases_) {
+    EXPECT_FALSE(fs::exists(base)) << "idle, it has none";
+    fs::create_directories(base / "forgotten" / "workerpool0-0-0");
+  }
+  Admit(GangOf("1", 1));
+  const LaunchSpec spec = SpecOf("1", 0, {"exit", "0"});
+  ASSERT_TRUE(engine_->Start(spec));
+  ASSERT_TRUE(AwaitEnded());
+  engine_->Release("1");
+  for (const fs::path& base : cgroup_bases_) EXPECT_FALSE(fs::exists(base)) << base;
+
+  for (const fs::path& base : cgroup_bases_) fs::create_directories(base / "forgotten");
+  engine_.reset();
+  for (const fs::path& base : cgroup_bases_) EXPECT_FALSE(fs::exists(base)) << base;
 }
 
 // musterd dies right after it started an agent, which is not so far as to take its attempt.

@@ -13,6 +13,8 @@
 #include <sstream>
 #include <thread>
 
+#include "attempt/files.h"
+#include "attempt/proc_stat.h"
 #include "base/file.h"
 #include "engine/local/cgroups.h"
 
@@ -43,7 +45,7 @@ std::vector<int> NumbersIn(const char* directory) {
 bool IsMarked(int pid, std::string_view value) {
   const auto environment = ReadFile(fmt::format("/proc/{}/environ", pid));
   if (!environment) return false;
-  const std::string wanted = fmt::format("{}={}", kAttemptVariable, value);
+  const std::string wanted = fmt::format("{}={}", attempt::kAttemptVariable, value);
   const bool prefix = value.ends_with('/');
   for (size_t at = environment->find(wanted); at != std::string::npos;
        at = environment->find(wanted, at + 1)) {
@@ -58,21 +60,6 @@ bool IsMarked(int pid, std::string_view value) {
 bool HasEnded(int pidfd) {
   pollfd wait{pidfd, POLLIN, 0};
   return ::poll(&wait, 1, 0) == 1;
-}
-
-struct StatLine {
-  char state = '?';
-  int session = 0;
-};
-StatLine ReadStat(int pid) {
-  StatLine stat;
-  const std::string text = ReadFile(fmt::format("/proc/{}/stat", pid)).value_or("");
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return stat;
-  int parent = 0;
-  int group = 0;
-  std::istringstream(text.substr(name_end + 1)) >> stat.state >> parent >> group >> stat.session;
-  return stat;
 }
 }  // namespace
 
@@ -92,8 +79,8 @@ void ReapOrphans(const std::vector<int>& keep) {
         ReadFile(fmt::format("/proc/self/task/{}/children", thread)).value_or(""));
     for (int pid = 0; children >> pid;) {
       if (std::ranges::find(keep, pid) != keep.end()) continue;
-      const StatLine stat = ReadStat(pid);
-      if (stat.state == 'Z' && stat.session != session) ::waitpid(pid, nullptr, WNOHANG);
+      const auto stat = attempt::ReadProcStat(pid);
+      if (stat && stat->is_zombie() && stat->session != session) ::waitpid(pid, nullptr, WNOHANG);
     }
   }
 }

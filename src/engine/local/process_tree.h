@@ -1,8 +1,7 @@
 // Finding and ending the processes of a replica whose agent is gone.
 //
-// They are known by their cgroup, where there is one, and by a variable that the control plane sets
-// in every replica's environment and children inherit: MUSTER_ATTEMPT=<job
-// uid>/<replica>/<attempt>.
+// They are known by their cgroup, where there is one, and by attempt::kAttemptVariable, which the
+// control plane sets in every replica's environment.
 #pragma once
 
 #include <chrono>
@@ -15,8 +14,6 @@
 #include "base/fd.h"
 
 namespace muster::engine {
-
-inline constexpr std::string_view kAttemptVariable = "MUSTER_ATTEMPT";
 
 // Live processes, but this one, with the variable in the environment that they started with: all
 // of `value`, or with a '/' at its end everything that begins with it.

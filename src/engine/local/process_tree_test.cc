@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attempt/files.h"
 #include "base/file.h"
 #include "engine/local/cgroups.h"
 #include "engine/local/leak_check.h"
@@ -20,7 +21,7 @@ using ::testing::Not;
 
 // A child in its own session with the marker in its environment, running a shell command.
 pid_t Spawn(const std::string& marker, const std::string& command) {
-  const std::string variable = "MUSTER_ATTEMPT=" + marker;
+  const std::string variable = std::string(attempt::kAttemptVariable) + "=" + marker;
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::setsid();
