@@ -3,7 +3,8 @@
 
 The graph is what the DEPENDS lists of muster_module() say. A module may include its own headers and
 those of modules it depends on, directly or through another. Also checked: no cycles; the pure
-modules include no header for threads, sockets, files or clocks; own header first.
+modules include no header for threads, sockets or files, and ask no clock; foo.cc with a foo.h beside
+it includes that one first. Tests, benchmarks, fuzzers and fakes may include and ask all.
 """
 
 import pathlib
@@ -16,6 +17,8 @@ PURE = {"job"}
 IMPURE_HEADERS = re.compile(
     r"<(thread|mutex|condition_variable|future|atomic|fstream|filesystem|unistd\.h|fcntl\.h|"
     r"sys/.*|netinet/.*|poll\.h|boost/asio.*|sqlite3\.h)>")
+CLOCK = re.compile(r"::now\(|\b(clock_gettime|gettimeofday)\(|\bSystemClock\b")
+TEST_NAME = re.compile(r".*_(test|bench|fuzz)\.cc|(fake|test)_.*\.h|.*_fixture\.h")
 
 
 def declared_modules():
@@ -57,11 +60,20 @@ def check_file(modules, reachable, path, problems):
     if module is None:
         problems.append(f"{path.relative_to(ROOT)}: belongs to no module")
         return
-    is_test = re.search(r"_(test|bench|fuzz)\.(cc|h)$", path.name) or "test" in path.name
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    is_test = TEST_NAME.fullmatch(path.name)
+    lines = path.read_text().splitlines()
+    own = path.with_suffix(".h")
+    if path.suffix == ".cc" and own.exists():
+        includes = [line.split()[1] for line in lines if line.startswith("#include ")]
+        wanted = f'"{own.relative_to(SRC)}"'
+        if not includes or includes[0] != wanted:
+            problems.append(f"{path.relative_to(ROOT)}: does not include {wanted} first")
+    for number, line in enumerate(lines, 1):
         where = f"{path.relative_to(ROOT)}:{number}"
         if module in PURE and not is_test and IMPURE_HEADERS.search(line):
             problems.append(f"{where}: {module} is pure, but includes {line.split()[1]}")
+        if module in PURE and not is_test and CLOCK.search(line.split("//")[0]):
+            problems.append(f"{where}: {module} is pure, but asks a clock")
         include = re.match(r'#include "([^"]+)"', line)
         if not include:
             continue
