@@ -7,7 +7,7 @@ build=(g++ cmake ninja-build ccache mold pkg-config make npm
        libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
        libboost1.81-dev libsqlite3-dev libssl-dev libspdlog-dev libfmt-dev libcli11-dev
        libyaml-cpp-dev nlohmann-json3-dev prometheus-cpp-dev
-       libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev python3-venv)
+       libhwy-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev python3-venv)
 test=(iproute2 sqlite3 procps)
 lint=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 
