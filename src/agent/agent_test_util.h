@@ -67,7 +67,7 @@ class AgentTest : public testing::Test {
     spec_.set_replica_name("workerpool1-0");
     spec_.set_attempt_directory(files_.directory());
     SetVariable("PATH", "/usr/local/bin:/usr/bin:/bin");
-    SetVariable("MUSTER_ATTEMPT", uid_);
+    SetVariable(std::string(attempt::kAttemptVariable), uid_);
     spec_.mutable_grace_period()->set_seconds(20);
   }
 

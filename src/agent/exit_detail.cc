@@ -92,6 +92,13 @@ std::string ExitDetail(int wait_status, std::string_view stderr_tail) {
   return detail + tail;
 }
 
+std::string OutOfMemoryDetail(int64_t limit_bytes) {
+  return fmt::format(
+      "Out of memory: the kernel ended a process at the replica's limit. Its machine type gives it "
+      "{} MiB: use a larger machine type, or memory_limits: off in musterd's configuration.",
+      limit_bytes >> 20);
+}
+
 std::string FitDetail(std::string_view text) {
   return std::string(Beginning(ToValidUtf8(text), kDetailBytesMax));
 }

@@ -78,5 +78,11 @@ RC_GTEST_PROP(ExitDetail, AlwaysFits, (const std::string& some)) {
   RC_ASSERT(FitDetail(text).size() <= kDetailBytesMax);
 }
 
+TEST(OutOfMemoryDetail, TellsTheLimitAndWhatToDo) {
+  const std::string detail = OutOfMemoryDetail(int64_t(512) << 20);
+  EXPECT_NE(detail.find("gives it 512 MiB: use a larger machine type"), std::string::npos);
+  EXPECT_NE(detail.find("memory_limits: off"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace muster::agent

@@ -14,12 +14,14 @@
 
 namespace muster::agent {
 
+inline constexpr size_t kCollectedFilesMax = 64;  // open at once
+
 class FileCollector {
  public:
   FileCollector(std::filesystem::path directory, logs::LogWriter& log)
       : directory_(std::move(directory)), log_(log) {}
 
-  // Takes what is new, up to a bound. True if there is more.
+  // Takes what is new, up to a bound, from as many files as there may be. True if there is more.
   bool Poll();
   // Takes all that is left, and ends unfinished lines.
   void Finish();
@@ -32,11 +34,15 @@ class FileCollector {
   };
 
   void FindFiles();
+  bool MakeRoom();
+  void SayThatThereAreTooMany();
+  void EndLine(File& file);
   bool Read(File& file);
 
   const std::filesystem::path directory_;
   logs::LogWriter& log_;
   std::map<std::pair<dev_t, ino_t>, File> files_;  // so that renamed files stay themselves
+  bool said_too_many_ = false;
 };
 
 }  // namespace muster::agent

@@ -71,7 +71,8 @@ Outcome Reporter::Shared::Send(const ReportRequest& report) {
   }
   const auto response = client->Call(request, kCallTimeout);
   if (!response) {
-    const bool is_gone = response.error().message.find("refused") != std::string::npos;
+    // Nobody is there, or no longer. One that is merely slow is asked again.
+    const bool is_gone = response.error().code == Code::kUnavailable;
     return is_gone ? Outcome::kNoServer : Outcome::kAgain;
   }
   if (response->status != 200) {

@@ -1,8 +1,9 @@
 // Tells musterd how the replica fares, from a thread of its own, so that a slow or missing musterd
 // never holds up supervision.
 //
-// Thread rule: the public methods belong to the supervisor's thread. That thread must not fork once
-// Start was called. The thread is never joined: the agent ends with _exit.
+// Thread rule: the public methods belong to the supervisor's thread. The first call of Started or
+// Exited starts the reporter's: nothing may fork from then on, and nothing needs to, since the
+// program runs by then. It is never joined: the agent ends with _exit.
 #pragma once
 
 #include <muster/v1/agent.pb.h>

@@ -262,8 +262,10 @@ void Supervisor::OnMainEnded(int wait_status) {
   if (installed) {
     out_.Drain();
     err_.Drain();
-    if (const Status started = StartProgram(); !started) never_started_ = started.error().message;
-    return;
+    const Status started = StartProgram();
+    if (started) return;
+    never_started_ = started.error().message;
+    return BeginEnding(kLeftoverGrace);  // the installer may have left processes behind
   }
   if (phase_ != Phase::kRunning && !stop_wanted_) {
     never_started_ = status_text_;
@@ -331,6 +333,7 @@ Exited Supervisor::MakeExited() const {
   if (!stop_wanted_ && cgroups_.OutOfMemoryKills() > 0) {
     exited.set_cause(Exited::OUT_OF_MEMORY);
     exited.set_status(128 + SIGKILL);
+    exited.set_detail(OutOfMemoryDetail(spec_.isolation().memory_limit_bytes()));
   }
   return exited;
 }
