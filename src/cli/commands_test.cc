@@ -123,6 +123,10 @@ class CommandsTest : public testing::Test {
                               {"severity", "ERROR"},
                               {"taskName", "service"},
                               {"message", service_error_}});
+        answer.LogEvent("4", {{"timestamp", "2023-11-14T22:10:02Z"},
+                              {"severity", "ERROR"},
+                              {"taskName", "service"},
+                              {"message", "Job failed."}});
       }
       return answer.Raw("event: end\ndata: {}\n\n");
     }
@@ -215,11 +219,19 @@ TEST_F(CommandsTest, CreateWaitOfAFailedJob) {
 
 TEST_F(CommandsTest, AnErrorThatTheLogJustShowedIsNotRepeated) {
   job_ = FailedJob();
+  world_.out = Output::ToString(true);
   service_error_ = job_["error"]["message"].get<std::string>();
   EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
   EXPECT_NE(out().find("ValueError: bad shape"), std::string::npos) << out();
   EXPECT_EQ(err().find("ValueError: bad shape"), std::string::npos) << err();
+  EXPECT_NE(err().find("digits "), std::string::npos) << err();
   service_error_ = "something else";
+  EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
+  EXPECT_NE(err().find("ValueError: bad shape"), std::string::npos) << err();
+  // With the log in a file, the summary is all that is seen.
+  world_.out = Output::ToString();
+  world_.err = Output::ToString();
+  service_error_ = job_["error"]["message"].get<std::string>();
   EXPECT_EQ(Run(With(kCreate, {"--wait"})), 1);
   EXPECT_NE(err().find("ValueError: bad shape"), std::string::npos) << err();
 }

@@ -47,7 +47,7 @@ class Follower {
   }
 
  private:
-  Followed Done(FollowEnd end) const { return {end, cancel_requested_, last_error_}; }
+  Followed Done(FollowEnd end) const { return {end, cancel_requested_, errors_}; }
 
   void Print(const LogReader::Batch& batch) {
     std::string text;
@@ -70,7 +70,9 @@ class Follower {
     } else {
       formatter_.Append(*entry, text);
     }
-    if (entry->task_name == "service" && entry->severity == "ERROR") last_error_ = entry->message;
+    if (entry->task_name == "service" && entry->severity == "ERROR") {
+      errors_.push_back(entry->message);
+    }
   }
 
   // False: stop watching.
@@ -110,7 +112,7 @@ class Follower {
   bool cancel_requested_ = false;
   bool is_waiting_ = true;
   std::string told_reason_;
-  std::string last_error_;
+  std::vector<std::string> errors_;
   steady_clock::time_point next_waiting_poll_;
 };
 

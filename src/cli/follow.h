@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/api.h"
@@ -25,8 +26,8 @@ enum class FollowEnd { kJobEnded, kInterrupted, kOutputClosed };
 
 struct Followed {
   FollowEnd end = FollowEnd::kJobEnded;
-  bool cancel_requested = false;  // by Ctrl-C
-  std::string last_error;         // the last error of the service that was shown
+  bool cancel_requested = false;    // by Ctrl-C
+  std::vector<std::string> errors;  // of the service, as shown
 };
 
 // Writes the log to context.out, and what else there is to know (why the job waits, that musterd

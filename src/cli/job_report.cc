@@ -1,5 +1,6 @@
 #include "cli/job_report.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -198,7 +199,7 @@ bool IsEnded(std::string_view state) {
          word == "PARTIALLY_SUCCEEDED";
 }
 
-std::string JobSummary(const json& job, const json& view, std::string_view told,
+std::string JobSummary(const json& job, const json& view, const std::vector<std::string>& told,
                        const Output& output) {
   const std::string name = TextAt(job, "name");
   const std::string state = ShortState(TextAt(job, "state"));
@@ -217,7 +218,8 @@ std::string JobSummary(const json& job, const json& view, std::string_view told,
   if (state == "SUCCEEDED") line("model", model);
   if (state != "SUCCEEDED") line("files", TextAt(view, "directory"));
   const std::string message = TextAt(ValueAt(job, "error"), "message");
-  if (!message.empty() && state != "SUCCEEDED" && Trimmed(message) != Trimmed(told)) {
+  const bool is_told = std::ranges::find(told, Trimmed(message), Trimmed) != told.end();
+  if (!message.empty() && state != "SUCCEEDED" && !is_told) {
     std::string_view rest = Trimmed(message);
     text += "\n";
     while (!rest.empty()) {

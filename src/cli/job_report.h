@@ -19,10 +19,10 @@ std::string JobTable(const std::vector<nlohmann::json>& jobs, Time now, const Ou
 std::string JobDetails(const nlohmann::json& job, const nlohmann::json& view, Time now,
                        const Output& output);
 
-// What is said when a job that was watched has ended, with what to type next. `told`: the last
-// error that its log showed; the job's own error is left out if it is that.
-std::string JobSummary(const nlohmann::json& job, const nlohmann::json& view, std::string_view told,
-                       const Output& output);
+// What is said when a job that was watched has ended, with what to type next. `told`: errors that
+// the reader has just seen in its log; the job's own error is left out if it is among them.
+std::string JobSummary(const nlohmann::json& job, const nlohmann::json& view,
+                       const std::vector<std::string>& told, const Output& output);
 
 // "JOB_STATE_RUNNING" → "RUNNING".
 std::string ShortState(std::string_view state);

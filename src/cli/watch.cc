@@ -79,7 +79,10 @@ Result<int> WatchJob(Invocation& invocation, Session& session, const std::string
   DropEmptyModelDirectory(view);
   DropMissingDirectory(view);
   context.out.Flush();
-  context.err.Write(JobSummary(job, view, followed.last_error, context.err));
+  // With the log in a file or a pipe, only the summary may be seen.
+  const std::vector<std::string> told =
+      context.out.is_terminal() ? followed.errors : std::vector<std::string>();
+  context.err.Write(JobSummary(job, view, told, context.err));
   const int status = ExitOf(TextAt(job, "state"));
   return followed.cancel_requested && status == kExitCancelled ? kExitInterrupted : status;
 }
