@@ -260,7 +260,7 @@ Result<ListJobsResponse> Controller::List(const ListJobsRequest& request) {
   return response;
 }
 
-Status Controller::OnLoop(std::function<void(std::function<void(Status)>)> work) {
+Status Controller::OnLoop(std::function<void(const Done&)> work) {
   auto promise = std::make_shared<std::promise<Status>>();
   auto future = promise->get_future();
   boost::asio::post(loop_, [work = std::move(work), promise] {
@@ -285,11 +285,11 @@ Status Controller::CheckEnded(const std::string& name) const {
 
 Status Controller::Cancel(const std::string& name) {
   MUSTER_ASSIGN(const store::JobRecord record, store_.GetJob(name));
-  return OnLoop([this, name, uid = record.job_uid](std::function<void(Status)> done) {
+  return OnLoop([this, name, uid = record.job_uid](const Done& done) {
     JobRun* run = Find(uid);
     if (run == nullptr) return done(CheckEnded(name));
     run->Cancel();
-    run->WhenSaved([done = std::move(done)] { done({}); });
+    run->WhenSaved([done] { done({}); });
   });
 }
 
@@ -353,6 +353,7 @@ logs::ReadEvents Controller::EventReader(const std::string& job_uid) {
     MUSTER_ASSIGN(const std::vector<store::EventRecord> events,
                   store_.Events(job_uid, after, limit));
     std::vector<std::pair<int64_t, logs::LogEntry>> entries;
+    entries.reserve(events.size());
     for (const store::EventRecord& event : events) {
       entries.emplace_back(event.sequence,
                            logs::LogEntry{.time = event.time,
@@ -369,7 +370,7 @@ Result<muster::v1::ReportResponse> Controller::Report(const muster::v1::ReportRe
   auto response = std::make_shared<Result<muster::v1::ReportResponse>>();
   // Answered before it is saved, so that agents get through while a disk is full: a start that is
   // forgotten in a crash shows again in the next sign of life, and an exit is on the agent's disk.
-  MUSTER_TRY(OnLoop([this, report, response](std::function<void(Status)> done) {
+  MUSTER_TRY(OnLoop([this, report, response](const Done& done) {
     JobRun* run = Find(report.id().job_uid());
     if (run == nullptr) {
       return done(Fail(Code::kNotFound, "job {} does not run", report.id().job_uid()));
@@ -382,7 +383,7 @@ Result<muster::v1::ReportResponse> Controller::Report(const muster::v1::ReportRe
 
 JobControl::Counts Controller::counts() {
   auto counts = std::make_shared<Counts>();
-  const Status counted = OnLoop([this, counts](std::function<void(Status)> done) {
+  const Status counted = OnLoop([this, counts](const Done& done) {
     for (const auto& [uid, run] : runs_) {
       const bool waiting = run->lifecycle().state() == job::JobState::kQueued;
       ++(waiting ? counts->jobs_waiting : counts->jobs_active);

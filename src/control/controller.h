@@ -77,7 +77,8 @@ class Controller final : public JobControl, public engine::Listener {
   // For a job that cannot be resumed: its replicas are stopped, and it is FAILED.
   Status GiveUp(const store::JobRecord& record, const Error& reason);
   // Runs `work` on the loop and waits for the status it passes on.
-  Status OnLoop(std::function<void(std::function<void(Status)>)> work);
+  using Done = std::function<void(Status)>;
+  Status OnLoop(std::function<void(const Done&)> work);
 
   boost::asio::io_context& loop_;
   store::Store& store_;

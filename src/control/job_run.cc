@@ -218,7 +218,7 @@ void JobRun::Handle(const job::Event& event) {
   NoteInViews(event, now);
   job::Reaction reaction = lifecycle_.Handle(event, now);
   for (job::ServiceLine& line : reaction.lines) AddLine(line.is_error, std::move(line.text));
-  Prepare(std::move(reaction.actions));
+  Prepare(reaction.actions);
   if (lifecycle_.state() != before || !unsaved_actions_.empty()) {
     Save();
   } else {
@@ -254,8 +254,8 @@ void JobRun::NoteInViews(const job::Event& event, Time now) {
 }
 
 // Makes ready what the actions need, so that one save covers it all.
-void JobRun::Prepare(std::vector<job::Action> actions) {
-  for (job::Action& action : actions) {
+void JobRun::Prepare(const std::vector<job::Action>& actions) {
+  for (const job::Action& action : actions) {
     if (std::holds_alternative<job::action::ReleaseGang>(action)) {
       ReleaseGang();
       continue;
@@ -276,7 +276,7 @@ void JobRun::Prepare(std::vector<job::Action> actions) {
         attempt->dirty = true;
       }
     }
-    unsaved_actions_.push_back(std::move(action));
+    unsaved_actions_.push_back(action);
   }
 }
 
@@ -378,7 +378,7 @@ void JobRun::Save() {
   }
 }
 
-void JobRun::CarryOut(std::vector<job::Action> actions) {
+void JobRun::CarryOut(const std::vector<job::Action>& actions) {
   for (const job::Action& action : actions) {
     if (const auto* start = std::get_if<job::action::StartReplica>(&action)) {
       const AttemptId id{start->replica, start->attempt};

@@ -81,12 +81,12 @@ class JobRun {
 
   void Handle(const job::Event& event);
   void NoteInViews(const job::Event& event, Time now);
-  void Prepare(std::vector<job::Action> actions);
+  void Prepare(const std::vector<job::Action>& actions);
   Status PrepareStart(const job::action::StartReplica& start);
   void ReleaseGang();
   void Save();
   void SaveSoon();
-  void CarryOut(std::vector<job::Action> actions);
+  void CarryOut(const std::vector<job::Action>& actions);
   void AddLine(bool is_error, std::string text);
   void ArmDeadline();
   void Publish();
