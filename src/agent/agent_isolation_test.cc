@@ -31,6 +31,7 @@ TEST_F(AgentTest, OutOfMemoryIsTold) {
   const Exited exited = StartAndFinish();
   EXPECT_EQ(exited.cause(), Exited::OUT_OF_MEMORY);
   EXPECT_EQ(exited.status(), 137);
+  EXPECT_THAT(exited.detail(), HasSubstr("gives it 32 MiB"));
 }
 
 bool CanMakeNamespaces() {

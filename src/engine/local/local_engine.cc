@@ -251,10 +251,11 @@ void LocalEngine::FinishReleaseIfDue(const std::string& job_uid) {
   FinishRelease(job_uid);
 }
 
-// Of jobs that a musterd which was killed did not come to remove.
+// Of jobs of which nothing runs: perhaps a musterd that was killed did not come to remove them.
+// Start makes them anew.
 void LocalEngine::RemoveAbandonedCgroups() const {
   for (const std::string& job_uid : cgroups_.Jobs()) {
-    if (!holdings_.contains(job_uid)) cgroups_.RemoveJob(job_uid);
+    if (!HasAttempts(job_uid)) cgroups_.RemoveJob(job_uid);
   }
   cgroups_.RemoveIfEmpty();
 }

@@ -42,7 +42,11 @@ bool Await(const Condition& condition) {
 TEST(ProcessTree, FindsByTheWholeValue) {
   const std::string uid = "job" + RandomHex(8);
   const pid_t pid = Spawn(uid + "/workerpool0-0/1", "exec sleep 600");
-  ASSERT_TRUE(Await([&] { return !FindMarkedProcesses(uid + "/").empty(); }));
+  // While a process changes its program, it has no environment for a moment.
+  ASSERT_TRUE(Await([&] {
+    return ReadFile("/proc/" + std::to_string(pid) + "/comm").value_or("") == "sleep\n" &&
+           !FindMarkedProcesses(uid + "/").empty();
+  }));
   EXPECT_THAT(FindMarkedProcesses(uid + "/workerpool0-0/1"), Contains(pid));
   EXPECT_THAT(FindMarkedProcesses(uid + "/workerpool0-0/"), Contains(pid));
   EXPECT_THAT(FindMarkedProcesses(uid + "/workerpool0-0/10"), IsEmpty());
