@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "attempt/files.h"
 #include "base/file.h"
 
 namespace muster::control {
@@ -180,7 +181,7 @@ Result<muster::v1::LaunchSpec> MakeLaunch(const job::JobPlan& plan,
   base.insert(base.end(), image.env.begin(), image.env.end());
   base.insert(base.end(), service.begin(), service.end());
   job::EnvironmentList environment = job::MergeEnvironment(std::move(base), pool.env);
-  environment.emplace_back("MUSTER_ATTEMPT", AttemptMarker(attempt));
+  environment.emplace_back(muster::attempt::kAttemptVariable, AttemptMarker(attempt));
 
   muster::v1::LaunchSpec spec;
   spec.mutable_id()->set_job_uid(attempt.job_uid);
