@@ -66,7 +66,7 @@ SECONDS ?= 30
 fuzz:
 	@tools/install_deps.sh build lint
 	@[ -f build/fuzz/build.ninja ] || cmake --preset fuzz
-	@cmake --build build/fuzz -j $(JOBS)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	@tools/fuzz.sh build/fuzz $(SECONDS)
 
 bench: build

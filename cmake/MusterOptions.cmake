@@ -37,3 +37,7 @@ if(MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
 endif()
+
+if(MUSTER_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # so that libFuzzer sees which ways inputs take
+endif()
