@@ -4,9 +4,11 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <string_view>
 
@@ -110,8 +112,15 @@ std::string Execute(const Program& program) {
   return denied.empty() ? fmt::format("program '{}' was not found in PATH={}", name, path) : denied;
 }
 
+// Through the system call, since the C library keeps two signals to itself, and a parent that used
+// posix_spawn (make does) leaves those ignored. All zero is SIG_DFL in every machine's layout.
 void ResetSignals() {
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  struct {
+    uint64_t words[4];  // handler, flags, restorer, mask
+  } by_default{};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::syscall(SYS_rt_sigaction, signal, &by_default, nullptr, sizeof(uint64_t));
+  }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
