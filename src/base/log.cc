@@ -21,13 +21,13 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
 }
 
 spdlog::logger& Logger() {
-  static spdlog::logger* const logger = [] {
+  static spdlog::logger* const kLogger = [] {
     auto* made = new spdlog::logger("muster", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc);
     made->flush_on(spdlog::level::debug);
     return made;
   }();
-  return *logger;
+  return *kLogger;
 }
 
 }  // namespace

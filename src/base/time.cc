@@ -22,6 +22,7 @@ namespace {
 // Reads exactly `digits` decimal digits and drops them from the text.
 bool TakeNumber(std::string_view& text, size_t digits, int& value) {
   if (text.size() < digits) return false;
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): the end is given
   const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
   if (error != std::errc() || end != text.data() + digits || text.front() == '-') return false;
   text.remove_prefix(digits);

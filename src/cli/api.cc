@@ -70,10 +70,10 @@ std::string PercentEncode(std::string_view text) {
 }
 
 const json& ValueAt(const json& object, std::string_view key) {
-  static const json null;
-  if (!object.is_object()) return null;
+  static const json kNull;
+  if (!object.is_object()) return kNull;
   const auto found = object.find(std::string(key));
-  return found == object.end() ? null : *found;
+  return found == object.end() ? kNull : *found;
 }
 
 std::string TextAt(const json& object, std::string_view key) {
