@@ -36,6 +36,9 @@ endif()
 if(MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
+  if(MUSTER_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-Wno-tsan)  # Asio's fences, which the sanitizer does not see
+  endif()
 endif()
 
 if(MUSTER_FUZZERS)

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -71,7 +72,7 @@ std::string_view TfTaskType(Role role) {
     case Role::kReducer:
       return "reducer";  // TensorFlow's own code runs on none of them
   }
-  MUSTER_CHECK(false);
+  std::abort();
 }
 
 // Whether TF_CONFIG's `cluster` names it and WORLD_SIZE counts it.
