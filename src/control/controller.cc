@@ -2,7 +2,6 @@
 
 #include <google/cloud/aiplatform/v1/operation.pb.h>
 #include <google/protobuf/empty.pb.h>
-#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -11,19 +10,15 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "control/api_types.h"
 #include "job/validate.h"
 
 namespace muster::control {
 namespace {
 
 namespace aip = google::cloud::aiplatform::v1;
-using google::protobuf::util::TimeUtil;
 
 constexpr auto kLoopDeadline = std::chrono::seconds(30);
-
-google::protobuf::Timestamp ToTimestamp(Time time) {
-  return TimeUtil::MicrosecondsToTimestamp(ToMicros(time));
-}
 
 // What Vertex AI fills in where the user left it out.
 void FillInDefaults(aip::CustomJobSpec& spec) {
@@ -276,7 +271,7 @@ Status Controller::OnLoop(std::function<void(const Done&)> work) {
 // For a job that nobody drives: fine if it has ended.
 Status Controller::CheckEnded(const std::string& name) const {
   MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
-  if (job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())))) return {};
+  if (HasEnded(job)) return {};
   return Fail(Code::kUnavailable,
               "{} cannot be reached just now: try again; if it stays so, musterd's log says why it "
               "could not be taken up after a restart",
@@ -296,7 +291,7 @@ Status Controller::Cancel(const std::string& name) {
 Result<google::longrunning::Operation> Controller::Delete(const std::string& name) {
   MUSTER_ASSIGN(const store::JobRecord record, store_.GetJob(name));
   MUSTER_ASSIGN(const aip::CustomJob job, ReadJob(name));
-  if (!job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())))) {
+  if (!HasEnded(job)) {
     return Fail(
         Code::kFailedPrecondition, "The CustomJob \"{}\" is in state {} and cannot be deleted: {}.",
         name, aip::JobState_Name(job.state()),
@@ -334,7 +329,7 @@ Result<LogSources> Controller::Logs(const std::string& name) {
   MUSTER_ASSIGN(const std::vector<store::AttemptRecord> attempts, store_.Attempts(record.job_uid));
   LogSources sources{
       .job_uid = record.job_uid, .sources = {}, .ended = false, .state = job.state()};
-  sources.ended = job::IsTerminal(static_cast<job::JobState>(static_cast<int>(job.state())));
+  sources.ended = HasEnded(job);
   sources.sources.push_back({.key = "service", .task_name = "service", .attempt = 0, .file = {}});
   for (const store::AttemptRecord& attempt : attempts) {
     const engine::AttemptKey key{record.job_uid, {attempt.pool, attempt.index}, attempt.attempt};

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "control/api_types.h"
 #include "control/grant_json.h"
 
 namespace muster::control {
@@ -17,10 +18,6 @@ namespace aip = google::cloud::aiplatform::v1;
 using google::protobuf::util::TimeUtil;
 
 constexpr auto kSaveRetryInterval = std::chrono::seconds(1);
-
-google::protobuf::Timestamp ToTimestamp(Time time) {
-  return TimeUtil::MicrosecondsToTimestamp(ToMicros(time));
-}
 
 job::ExitKind KindOf(muster::v1::Exited::Cause cause) {
   switch (cause) {
